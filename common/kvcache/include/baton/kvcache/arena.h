@@ -7,10 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include "baton/tensor/buffer.h"
+#include "baton/base/result.h"
+#include "baton/tensor/shared_buffer.h"
 #include "baton/tensor/unit_layout.h"
 
 namespace baton::kvcache {
@@ -28,7 +28,7 @@ struct ArenaConfig {
 
 class Arena {
  public:
-  explicit Arena(ArenaConfig config);
+  static Result<Arena> create(ArenaConfig config);
 
   const ArenaConfig& config() const { return config_; }
   std::size_t block_bytes() const {
@@ -39,11 +39,13 @@ class Arena {
   std::byte* block(int group, int layer, tensor::KvPart part, std::int32_t block);
 
   /// The whole memory of a group, for registration with a transport.
-  std::span<std::byte> memory(int group);
+  tensor::SharedBuffer& memory(int group) { return memory_[static_cast<std::size_t>(group)]; }
 
  private:
+  Arena() = default;
+
   ArenaConfig config_;
-  std::vector<tensor::Buffer> memory_;
+  std::vector<tensor::SharedBuffer> memory_;
 };
 
 }  // namespace baton::kvcache
