@@ -261,7 +261,7 @@ void Sender::accepted(LinkId link, const protocol::Accepted& message, Instant no
   source->state = State::accepted;
   source->facts.exposed = now - source->sampled;
   source->facts.total = now - source->first_offer;
-  effects_.push_back(SourceAccepted{source->key, source->facts});
+  effects_.push_back(SourceAccepted{source->key, link, source->facts});
   finish_if_idle(message.key.request);
 }
 

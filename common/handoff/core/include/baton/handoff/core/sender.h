@@ -39,6 +39,7 @@ struct SendCommit {
 };
 struct SourceAccepted {
   protocol::AttemptKey key;
+  LinkId link;
   protocol::HandoffFacts facts;
 };
 /// The blocks stay pinned: a new target may follow.
