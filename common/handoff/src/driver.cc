@@ -74,7 +74,8 @@ class Driver::Loop {
     thread_ = std::thread([this] { run(); });
   }
 
-  void post(Command command) {
+  template <typename AnyCommand>
+  void post(AnyCommand command) {
     BATON_CHECK(mailbox_.try_push(std::move(command)));
     wake();
   }
@@ -88,6 +89,8 @@ class Driver::Loop {
   }
 
  private:
+  using Mail = std::variant<EngineCommand, ControlCommand>;
+
   /// A data message in flight on a transport.
   struct Transfer {
     std::size_t transport = 0;
@@ -140,12 +143,16 @@ class Driver::Loop {
   }
 
   bool handle_commands() {
-    std::vector<Command> commands = mailbox_.drain();
-    for (Command& command : commands) {
-      std::visit([this](auto& each) { handle(each); }, command);
+    std::vector<Mail> mails = mailbox_.drain();
+    for (Mail& mail : mails) {
+      std::visit(
+          [this](auto& commands) {
+            std::visit([this](auto& command) { handle(command); }, commands);
+          },
+          mail);
       run_effects();
     }
-    return !commands.empty();
+    return !mails.empty();
   }
 
   bool poll_transports() {
@@ -164,24 +171,26 @@ class Driver::Loop {
 
   // ---- commands ----
   void handle(BeginSource& c) {
-    sender_.begin(c.key, c.length, std::move(c.blocks), monotonic_now());
+    sender_.begin(c.source, c.key, c.length, std::move(c.blocks), monotonic_now());
   }
+  void handle(ExtendSource& c) { sender_.extend(c.source, std::move(c.blocks)); }
   void handle(LayerReady& c) {
-    const Sender::ReadyUnits ready = sender_.newly_ready(c.request, c.layer, c.positions);
+    const Sender::ReadyUnits ready = sender_.newly_ready(c.source, c.layer, c.positions);
     if (ready.count == 0) return;
     std::vector<Digest128> digests = digest(ready.pieces);
     std::vector<Digest128> v(digests.begin() + ready.count, digests.end());
     digests.resize(ready.count);
-    sender_.units_ready(c.request, c.layer, ready.first, std::move(digests), std::move(v),
+    sender_.units_ready(c.source, c.layer, ready.first, std::move(digests), std::move(v),
                         c.computed_at, monotonic_now());
   }
   void handle(CommitSource& c) {
-    sender_.commit(c.request, c.first_index, std::move(c.tokens), monotonic_now());
+    sender_.commit(c.source, c.first_index, std::move(c.tokens), monotonic_now());
   }
   void handle(SetTarget& c) {
-    sender_.target(c.key, std::move(c.node), c.epoch, std::move(c.grant), monotonic_now());
+    sender_.target(c.source, c.key, std::move(c.node), c.epoch, std::move(c.grant),
+                   monotonic_now());
   }
-  void handle(AbortSource& c) { sender_.abort(c.request); }
+  void handle(AbortSource& c) { sender_.abort(c.source); }
   void handle(OpenGrant& c) { receiver_.open(c.key, std::move(c.grant), std::move(c.blocks)); }
   void handle(CloseGrant& c) { receiver_.close(c.grant); }
   void handle(ConnectLink& c) {
@@ -314,7 +323,7 @@ class Driver::Loop {
     listener_.source_accepted(effect);
   }
   void execute(SourceFailed& effect) { listener_.source_failed(effect); }
-  void execute(SourceIdle& effect) { listener_.source_idle(effect.request); }
+  void execute(SourceIdle& effect) { listener_.source_idle(effect.source); }
   void execute(AcceptUnits& effect) {
     Transfer& transfer = transfers_.at(effect.offer);
     transfer.pieces = effect.pieces;
@@ -405,7 +414,7 @@ class Driver::Loop {
   DriverListener& listener_;
   Sender sender_;
   Receiver receiver_;
-  BoundedQueue<Command> mailbox_{mailbox_capacity};
+  BoundedQueue<Mail> mailbox_{mailbox_capacity};
   std::map<LinkId, Link> links_;
   std::map<std::pair<std::size_t, transport::PeerId>, LinkId> peers_;
   std::map<TransferId, Transfer> transfers_;
@@ -426,7 +435,8 @@ Result<std::unique_ptr<Driver>> Driver::create(DriverConfig config, DriverListen
 }
 
 void Driver::start() { loop_->start(); }
-void Driver::post(Command command) { loop_->post(std::move(command)); }
+void Driver::post(EngineCommand command) { loop_->post(std::move(command)); }
+void Driver::post(ControlCommand command) { loop_->post(std::move(command)); }
 std::vector<std::pair<std::string, std::string>> Driver::addresses() const {
   return loop_->addresses();
 }

@@ -5,79 +5,15 @@
 
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
+#include "baton/handoff/core/commands.h"
 #include "baton/handoff/core/receiver.h"
 #include "baton/handoff/core/sender.h"
 #include "baton/kvcache/arena.h"
 #include "baton/transport/transport.h"
 
 namespace baton::handoff {
-
-// ---- commands of the engine thread ----
-struct BeginSource {
-  protocol::AttemptKey key;
-  std::int64_t length = 0;
-  std::vector<LocalBlocks> blocks;
-};
-/// The first `positions` positions of a layer are final in the arena.
-struct LayerReady {
-  RequestId request;
-  std::uint32_t layer = 0;
-  std::int64_t positions = 0;
-  Instant computed_at;
-};
-struct CommitSource {
-  RequestId request;
-  std::int32_t first_index = 0;
-  protocol::Tokens tokens;
-};
-struct SetTarget {
-  protocol::AttemptKey key;
-  NodeId node;
-  Epoch epoch;
-  protocol::Grant grant;
-};
-struct AbortSource {
-  RequestId request;
-};
-struct OpenGrant {
-  protocol::AttemptKey key;
-  protocol::Grant grant;
-  std::vector<LocalBlocks> blocks;
-};
-struct CloseGrant {
-  std::uint64_t grant = 0;
-};
-
-// ---- commands of the control thread ----
-/// The other side of this pair connection announced a data link: connect to it.
-struct ConnectLink {
-  LinkId link;
-  NodeId node;
-  Epoch epoch;
-  protocol::DataLink data;
-};
-/// A peer will connect with this token; LinkExpected follows.
-struct ExpectLink {
-  LinkId link;
-  std::string transport;
-  RequestId token;
-  RequestId secret;
-};
-/// The pair connection is gone: everything open on it ends.
-struct DropLink {
-  LinkId link;
-};
-/// Commit, Accepted or CommitRefused came on the pair connection.
-struct PairMessage {
-  LinkId link;
-  protocol::Message message;
-};
-
-using Command = std::variant<BeginSource, LayerReady, CommitSource, SetTarget, AbortSource,
-                             OpenGrant, CloseGrant, ConnectLink, ExpectLink, DropLink, PairMessage>;
 
 /// Every method is called on the transport thread and returns at once (it posts to a queue).
 class DriverListener {
@@ -86,7 +22,7 @@ class DriverListener {
   // To the engine thread.
   virtual void source_accepted(const SourceAccepted& event) = 0;
   virtual void source_failed(const SourceFailed& event) = 0;
-  virtual void source_idle(RequestId request) = 0;
+  virtual void source_idle(SourceId source) = 0;
   virtual void commit_verified(const CommitVerified& event) = 0;
   virtual void grant_closed(std::uint64_t grant) = 0;
   // To the control thread.
@@ -120,7 +56,8 @@ class Driver {
 
   /// Thread safe. Commands are never lost: the queue is bounded by what its producers hold (blocks,
   /// links), and a full one is a bug.
-  void post(Command command);
+  void post(EngineCommand command);
+  void post(ControlCommand command);
 
   /// Name and address of each transport, in the order of preference.
   std::vector<std::pair<std::string, std::string>> addresses() const;
