@@ -24,11 +24,11 @@ bool at_baseline(const BlockPools& pools) {
 TEST(BlockPools, AnAllocationThatOneGroupCannotServeTakesNothingFromTheOthers) {
   BlockPools pools({.block_positions = 16, .groups = {{.blocks = 8}, {.blocks = 2}}});
   SequenceBlocks blocks;
-  EXPECT_FALSE(pools.extend(blocks, 0, 3 * 16));
+  EXPECT_FALSE(pools.extend(blocks, {0, 3 * 16}));
   EXPECT_TRUE(blocks.empty());
   EXPECT_TRUE(at_baseline(pools));
-  EXPECT_TRUE(pools.extend(blocks, 0, 2 * 16));
-  EXPECT_FALSE(pools.extend(blocks, 32, 33));
+  EXPECT_TRUE(pools.extend(blocks, {0, 2 * 16}));
+  EXPECT_FALSE(pools.extend(blocks, {32, 33}));
   EXPECT_EQ(blocks.group(0).size(), 2u);
   EXPECT_EQ(pools.free_blocks(0), 6);
 }
@@ -36,24 +36,24 @@ TEST(BlockPools, AnAllocationThatOneGroupCannotServeTakesNothingFromTheOthers) {
 TEST(BlockPools, ExtendingWithinTheLastBlockTakesNothing) {
   BlockPools pools(one_group(4));
   SequenceBlocks blocks;
-  ASSERT_TRUE(pools.extend(blocks, 0, 17));
+  ASSERT_TRUE(pools.extend(blocks, {0, 17}));
   EXPECT_EQ(blocks.group(0).size(), 2u);
-  ASSERT_TRUE(pools.extend(blocks, 17, 32));
+  ASSERT_TRUE(pools.extend(blocks, {17, 32}));
   EXPECT_EQ(blocks.group(0).size(), 2u);
-  ASSERT_TRUE(pools.extend(blocks, 32, 33));
+  ASSERT_TRUE(pools.extend(blocks, {32, 33}));
   EXPECT_EQ(blocks.group(0).size(), 3u);
 }
 
 TEST(BlockPools, AReusedBlockHasAGreaterGenerationAndTheOldNameIsStale) {
   BlockPools pools(one_group(1));
   SequenceBlocks first;
-  ASSERT_TRUE(pools.extend(first, 0, 1));
+  ASSERT_TRUE(pools.extend(first, {0, 1}));
   const BlockRef old = first.group(0).ref(0);
   EXPECT_TRUE(pools.check(0, old).has_value());
   pools.release(first);
   EXPECT_EQ(pools.check(0, old).error().reason(), Reason::stale_generation);
   SequenceBlocks second;
-  ASSERT_TRUE(pools.extend(second, 0, 1));
+  ASSERT_TRUE(pools.extend(second, {0, 1}));
   EXPECT_EQ(second.group(0).ref(0).block, old.block);
   EXPECT_GT(second.group(0).ref(0).generation, old.generation);
   EXPECT_EQ(pools.check(0, old).error().reason(), Reason::stale_generation);
@@ -71,8 +71,8 @@ TEST(BlockPools, WindowGroupsKeepExactlyTheBlocksThatTheNextQuerySees) {
   BlockPools pools(
       {.block_positions = 16, .groups = {{.blocks = 32}, {.blocks = 8, .window = 33}}});
   SequenceBlocks blocks;
-  ASSERT_TRUE(pools.extend(blocks, 0, 48));
-  ASSERT_TRUE(pools.extend(blocks, 48, 49));  // a query at 48 sees 16..48
+  ASSERT_TRUE(pools.extend(blocks, {0, 48}));
+  ASSERT_TRUE(pools.extend(blocks, {48, 49}));  // a query at 48 sees 16..48
   EXPECT_EQ(blocks.group(1).blocks()[0], -1);
   EXPECT_NE(blocks.group(1).blocks()[1], -1);
   EXPECT_EQ(blocks.group(1).first_held(), 1u);
@@ -89,13 +89,13 @@ TEST(BlockPools, AGrantFarIntoASequenceTakesOnlyTheWindowInWindowGroups) {
   BlockPools pools(
       {.block_positions = 16, .groups = {{.blocks = 64}, {.blocks = 4, .window = 20}}});
   SequenceBlocks blocks;
-  EXPECT_EQ(pools.need(blocks, 500, 510), (std::vector<std::int64_t>{32, 2}));
-  ASSERT_TRUE(pools.extend(blocks, 500, 510));
+  EXPECT_EQ(pools.need(blocks, {500, 510}), (std::vector<std::int64_t>{32, 2}));
+  ASSERT_TRUE(pools.extend(blocks, {500, 510}));
   EXPECT_EQ(blocks.group(1).size(), 32u);
   EXPECT_EQ(blocks.group(1).first_held(), 30u);
   EXPECT_EQ(blocks.group(1).blocks()[29], -1);
   EXPECT_EQ(pools.counts(1).references[0], 2);
-  EXPECT_EQ(pools.need(blocks, 510, 513), (std::vector<std::int64_t>{1, 1}));
+  EXPECT_EQ(pools.need(blocks, {510, 513}), (std::vector<std::int64_t>{1, 1}));
   pools.release(blocks);
   EXPECT_TRUE(at_baseline(pools));
 }
@@ -103,7 +103,7 @@ TEST(BlockPools, AGrantFarIntoASequenceTakesOnlyTheWindowInWindowGroups) {
 TEST(BlockPools, ABlockLeftByEveryHolderButAnOpenReceiveIsInQuarantineAndNotReused) {
   BlockPools pools(one_group(2));
   SequenceBlocks blocks;
-  ASSERT_TRUE(pools.extend(blocks, 0, 32));
+  ASSERT_TRUE(pools.extend(blocks, {0, 32}));
   const BlockRef receiving = blocks.group(0).ref(0);
   const BlockRef sending = blocks.group(0).ref(1);
   pools.hold(0, receiving, HolderKind::open_receive);
@@ -114,7 +114,7 @@ TEST(BlockPools, ABlockLeftByEveryHolderButAnOpenReceiveIsInQuarantineAndNotReus
   EXPECT_EQ(pools.counts(0).quarantined, 1);
   EXPECT_EQ(pools.free_blocks(0), 0);
   SequenceBlocks other;
-  EXPECT_FALSE(pools.extend(other, 0, 1));
+  EXPECT_FALSE(pools.extend(other, {0, 1}));
   pools.unhold(0, receiving, HolderKind::open_receive);
   EXPECT_EQ(pools.counts(0).quarantined, 0);
   pools.unhold(0, sending, HolderKind::send_pin);
@@ -124,7 +124,7 @@ TEST(BlockPools, ABlockLeftByEveryHolderButAnOpenReceiveIsInQuarantineAndNotReus
 TEST(BlockPools, AReplacedBlockStaysInQuarantineWhileItsReceiveIsOpen) {
   BlockPools pools(one_group(3));
   SequenceBlocks blocks;
-  ASSERT_TRUE(pools.extend(blocks, 0, 32));
+  ASSERT_TRUE(pools.extend(blocks, {0, 32}));
   const BlockRef old = blocks.group(0).ref(1);
   pools.hold(0, old, HolderKind::open_receive);
   ASSERT_TRUE(pools.replace(blocks, 0, 1));
@@ -142,11 +142,22 @@ TEST(BlockPools, FreedBlocksAreListedOnceForPoisoning) {
   config.record_freed = true;
   BlockPools pools(config);
   SequenceBlocks blocks;
-  ASSERT_TRUE(pools.extend(blocks, 0, 20));
+  ASSERT_TRUE(pools.extend(blocks, {0, 20}));
   EXPECT_TRUE(pools.take_freed().empty());
   pools.release(blocks);
   EXPECT_EQ(pools.take_freed(), (std::vector<FreedBlock>{{0, 0}, {0, 1}}));
   EXPECT_TRUE(pools.take_freed().empty());
+}
+
+TEST(BlockPools, HNG14AReservationTakesTheWholePromptInFullGroupsAndAChunkInWindowGroups) {
+  BlockPools pools({.block_positions = 16, .groups = {{.blocks = 8}, {.blocks = 8, .window = 20}}});
+  SequenceBlocks blocks;
+  ASSERT_TRUE(pools.extend(blocks, {.next = 0, .end = 32, .reserve_end = 100}));
+  EXPECT_EQ(blocks.group(0).size(), 7u);
+  EXPECT_EQ(blocks.group(1).size(), 2u);
+  ASSERT_TRUE(pools.extend(blocks, {.next = 32, .end = 64, .reserve_end = 100}));
+  EXPECT_EQ(blocks.group(0).size(), 7u);
+  EXPECT_EQ(blocks.group(1).size(), 4u);
 }
 
 TEST(BlockPools, CouldFitCountsAWindowGroupByItsWindowAndChunk) {
@@ -162,9 +173,9 @@ TEST(BlockPools, RunsEndWhereTheBlocksOrTheGenerationsDo) {
   BlockPools pools(one_group(16));
   SequenceBlocks a;
   SequenceBlocks b;
-  ASSERT_TRUE(pools.extend(a, 0, 3 * 16));
-  ASSERT_TRUE(pools.extend(b, 0, 16));
-  ASSERT_TRUE(pools.extend(a, 48, 5 * 16));
+  ASSERT_TRUE(pools.extend(a, {0, 3 * 16}));
+  ASSERT_TRUE(pools.extend(b, {0, 16}));
+  ASSERT_TRUE(pools.extend(a, {48, 5 * 16}));
   const auto runs = runs_of(a.group(0));
   ASSERT_EQ(runs.size(), 2u);
   EXPECT_EQ(runs[0].count, 3);
@@ -189,7 +200,7 @@ TEST(BlockPools, PRF03AfterTenThousandOperationsSixtyFourBlocksComeInLongRuns) {
     if (!full && (live.empty() || random() % 2 == 0)) {
       SequenceBlocks blocks;
       const auto positions = static_cast<std::int64_t>(1 + random() % (64 * 16));
-      if (pools.extend(blocks, 0, positions)) live.push_back(std::move(blocks));
+      if (pools.extend(blocks, {0, positions})) live.push_back(std::move(blocks));
     } else {
       std::swap(live[random() % live.size()], live.back());
       pools.release(live.back());
@@ -197,7 +208,7 @@ TEST(BlockPools, PRF03AfterTenThousandOperationsSixtyFourBlocksComeInLongRuns) {
     }
   }
   SequenceBlocks sixty_four;
-  ASSERT_TRUE(pools.extend(sixty_four, 0, 64 * 16));
+  ASSERT_TRUE(pools.extend(sixty_four, {0, 64 * 16}));
   EXPECT_GE(64.0 / static_cast<double>(runs_of(sixty_four.group(0)).size()), 4.0);
 }
 
@@ -213,7 +224,7 @@ TEST(BlockPools, COR15UnderRandomUseNoBlockHasTwoOwnersAndNothingIsLost) {
     } else if (choice < 3) {
       auto& [blocks, cached] = live[random() % live.size()];
       const std::int64_t end = cached + 1 + static_cast<std::int64_t>(random() % 40);
-      if (pools.extend(blocks, cached, end)) cached = end;
+      if (pools.extend(blocks, {cached, end})) cached = end;
     } else {
       std::swap(live[random() % live.size()], live.back());
       pools.release(live.back().first);

@@ -73,15 +73,20 @@ std::int64_t BlockPools::first_visible(int group, std::int64_t next) const {
   return window == 0 ? 0 : std::max<std::int64_t>(0, next - window + 1);
 }
 
-std::vector<std::int64_t> BlockPools::need(const SequenceBlocks& blocks, std::int64_t next,
-                                           std::int64_t end) const {
+std::int64_t BlockPools::end_in(int group, const Coverage& span) const {
+  const bool full = config_.groups[static_cast<std::size_t>(group)].window == 0;
+  return full ? std::max(span.end, span.reserve_end) : span.end;
+}
+
+std::vector<std::int64_t> BlockPools::need(const SequenceBlocks& blocks,
+                                           const Coverage& span) const {
   std::vector<std::int64_t> out;
   for (int g = 0; g < groups(); ++g) {
     const std::int64_t have =
         blocks.empty() ? 0 : static_cast<std::int64_t>(blocks.group(g).size());
     const std::int64_t begin =
-        std::max(have * config_.block_positions, std::min(first_visible(g, next), end));
-    out.push_back(blocks_for(begin, end));
+        std::max(have * config_.block_positions, std::min(first_visible(g, span.next), span.end));
+    out.push_back(blocks_for(begin, end_in(g, span)));
   }
   return out;
 }
@@ -151,10 +156,10 @@ void BlockPools::drop_reference(int index, std::int32_t block, HolderKind kind) 
   if (config_.record_freed) freed_.push_back({index, block});
 }
 
-bool BlockPools::extend(SequenceBlocks& blocks, std::int64_t next, std::int64_t end) {
-  BATON_CHECK(next >= 0 && end >= next);
-  drop_invisible(blocks, next);
-  const std::vector<std::int64_t> wanted = need(blocks, next, end);
+bool BlockPools::extend(SequenceBlocks& blocks, const Coverage& span) {
+  BATON_CHECK(span.next >= 0 && span.end >= span.next);
+  drop_invisible(blocks, span.next);
+  const std::vector<std::int64_t> wanted = need(blocks, span);
   for (int g = 0; g < groups(); ++g) {
     if (wanted[static_cast<std::size_t>(g)] > free_blocks(g)) return false;
   }
@@ -163,7 +168,7 @@ bool BlockPools::extend(SequenceBlocks& blocks, std::int64_t next, std::int64_t 
   for (int g = 0; g < groups(); ++g) {
     BlockTable& table = blocks.groups_[static_cast<std::size_t>(g)];
     const auto count = static_cast<std::int32_t>(wanted[static_cast<std::size_t>(g)]);
-    const auto size = static_cast<std::size_t>(blocks_for(0, end));
+    const auto size = static_cast<std::size_t>(blocks_for(0, end_in(g, span)));
     if (size <= table.size()) continue;
     if (table.first_held_ == table.size())
       table.first_held_ = size - static_cast<std::size_t>(count);

@@ -50,6 +50,15 @@ struct FreedBlock {
   friend bool operator==(const FreedBlock&, const FreedBlock&) = default;
 };
 
+/// Positions that a sequence needs blocks for: each group from the first position that a query at
+/// `next` (the first still to be computed) sees up to `end`; groups of full attention up to
+/// `reserve_end` when that is greater (HNG-14: a whole prompt is reserved before its first chunk).
+struct Coverage {
+  std::int64_t next = 0;
+  std::int64_t end = 0;
+  std::int64_t reserve_end = 0;
+};
+
 class BlockPools {
  public:
   explicit BlockPools(PoolConfig config);
@@ -66,9 +75,8 @@ class BlockPools {
   std::int64_t blocks_for(std::int64_t begin, std::int64_t end) const;
   /// The first position that a query at `next` still sees in the group.
   std::int64_t first_visible(int group, std::int64_t next) const;
-  /// Blocks per group that extend(blocks, next, end) would take.
-  std::vector<std::int64_t> need(const SequenceBlocks& blocks, std::int64_t next,
-                                 std::int64_t end) const;
+  /// Blocks per group that extend(blocks, span) would take.
+  std::vector<std::int64_t> need(const SequenceBlocks& blocks, const Coverage& span) const;
   /// Could a sequence of this length, computed in chunks of at most `chunk` rows, ever fit if it
   /// had the pools to itself?
   bool could_fit(std::int64_t positions, std::int64_t chunk) const;
@@ -81,10 +89,9 @@ class BlockPools {
 
   // --- Sequences -------------------------------------------------------------------------------
 
-  /// Makes `blocks` cover [first_visible(next), end) in every group, or takes nothing and returns
-  /// false. `next` is the first position still to be computed; blocks wholly before its window are
-  /// dropped either way.
-  [[nodiscard]] bool extend(SequenceBlocks& blocks, std::int64_t next, std::int64_t end);
+  /// Makes `blocks` cover the span in every group, or takes nothing and returns false. Blocks
+  /// wholly before the window of `span.next` are dropped either way.
+  [[nodiscard]] bool extend(SequenceBlocks& blocks, const Coverage& span);
   /// Drops what no query at `next` or later sees (window groups only).
   void drop_invisible(SequenceBlocks& blocks, std::int64_t next);
   /// Gives back everything that the sequence holds, in every group, and empties it.
@@ -110,6 +117,8 @@ class BlockPools {
  private:
   struct Group;
 
+  /// Where the group's part of the span ends.
+  std::int64_t end_in(int group, const Coverage& span) const;
   Group& at(int group);
   const Group& at(int group) const;
   void add_reference(Group& group, std::int32_t block, HolderKind kind);
