@@ -52,6 +52,7 @@ Result<Sequence> Sequence::make(SequenceSpec spec, const ModelLimits& limits) {
   sequence.prompt_length_ = static_cast<std::int64_t>(spec.prompt.size());
   sequence.max_tokens_ = max_tokens;
   sequence.choice_ = spec.choice;
+  sequence.logits_digest_ = spec.logits_digest;
   sequence.arrival_ = spec.arrival;
   sequence.deadline_ = spec.deadline;
   sequence.stop_ids_ = spec.params.stop_token_ids;

@@ -164,7 +164,8 @@ bool BlockPools::extend(SequenceBlocks& blocks, const Coverage& span) {
     if (wanted[static_cast<std::size_t>(g)] > free_blocks(g)) return false;
   }
   if (blocks.empty()) blocks.groups_.resize(groups_.size());
-  ++last_generation_;
+  const auto takes = [](std::int64_t count) { return count > 0; };
+  if (std::any_of(wanted.begin(), wanted.end(), takes)) ++last_generation_;
   for (int g = 0; g < groups(); ++g) {
     BlockTable& table = blocks.groups_[static_cast<std::size_t>(g)];
     const auto count = static_cast<std::int32_t>(wanted[static_cast<std::size_t>(g)]);

@@ -32,6 +32,7 @@ struct SequenceSpec {
   std::vector<TokenId> generated;  ///< sent by an earlier attempt, or token 0 of a handoff
   SamplingParams params;
   std::vector<TokenId> end_ids;  ///< of the model (EOS and its kin)
+  bool logits_digest = false;    ///< events carry the digest of every sampled logits row
   std::uint32_t choice = 0;
   Instant arrival{};
   Instant deadline = Instant::max();
@@ -82,6 +83,7 @@ class Sequence {
   std::optional<Finish> finish() const { return finish_; }
   const SamplingParams& params() const { return params_; }
   std::uint32_t choice() const { return choice_; }
+  bool logits_digest() const { return logits_digest_; }
   Instant arrival() const { return arrival_; }
   Instant deadline() const { return deadline_; }
   const kvcache::SequenceBlocks& blocks() const { return blocks_; }
@@ -117,6 +119,7 @@ class Sequence {
   std::vector<TokenId> stop_ids_;  ///< ascending
   std::int64_t max_tokens_ = 0;
   std::uint32_t choice_ = 0;
+  bool logits_digest_ = false;
   Instant arrival_{};
   Instant deadline_{};
   Phase phase_ = Phase::prefill;

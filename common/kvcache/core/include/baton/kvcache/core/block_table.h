@@ -9,10 +9,10 @@
 
 namespace baton::kvcache {
 
-/// Stamp of one allocation, counted over all groups of a worker's pools and never reused: a block
-/// that is freed and given out again carries a greater one. Blocks of one allocation share it, so
-/// that a run of them is one (first, count, generation).
-using Generation = std::uint64_t;
+/// Stamp of one allocation, counted over all groups of a worker's pools: a block that is freed and
+/// given out again carries another one (the count wraps after 2^32 allocations, years apart).
+/// Blocks of one allocation share it, so that a run of them is one (first, count, generation).
+using Generation = std::uint32_t;
 
 struct BlockRef {
   std::int32_t block = -1;
