@@ -1,6 +1,7 @@
 #include "mapping.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -34,6 +35,16 @@ Error system_error(const char* action) {
 
 FileBytes::~FileBytes() {
   if (mapped_) ::munmap(const_cast<std::byte*>(view_.data()), view_.size());
+}
+
+void FileBytes::drop_pages(std::span<const std::byte> part) const {
+  if (!mapped_) return;
+  const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::uintptr_t begin = (address + page_bytes - 1) / page_bytes * page_bytes;
+  const std::uintptr_t end = (address + part.size()) / page_bytes * page_bytes;
+  // Advice only: a failure costs memory, not correctness.
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 Result<std::unique_ptr<FileBytes>> FileBytes::map(const std::filesystem::path& path) {

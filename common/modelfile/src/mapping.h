@@ -22,6 +22,8 @@ class FileBytes {
   static Result<std::unique_ptr<FileBytes>> map(const std::filesystem::path& path);
 
   std::span<const std::byte> view() const { return view_; }
+  /// Drops the whole pages inside `part` of a mapping from memory; nothing for owned bytes.
+  void drop_pages(std::span<const std::byte> part) const;
 
  private:
   FileBytes() = default;

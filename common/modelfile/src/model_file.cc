@@ -65,6 +65,10 @@ std::span<const std::byte> ModelFile::tensor_bytes(const TensorInfo& tensor) con
   return all.subspan(tensor.offset_bytes, tensor.size_bytes);
 }
 
+void ModelFile::drop_pages(const TensorInfo& tensor) const {
+  bytes_->drop_pages(tensor_bytes(tensor));
+}
+
 std::uint64_t ModelFile::size_bytes() const { return bytes_->view().size(); }
 
 }  // namespace baton::modelfile

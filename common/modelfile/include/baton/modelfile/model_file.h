@@ -64,6 +64,9 @@ class ModelFile {
   Result<const TensorInfo*> tensor(std::string_view name) const;
   /// The stored bytes of one of this file's tensors, aligned in the file to `alignment_bytes()`.
   std::span<const std::byte> tensor_bytes(const TensorInfo& tensor) const;
+  /// Gives the pages that only this tensor uses back to the system; they are read again from the
+  /// file when they are touched. Does nothing for a file in memory.
+  void drop_pages(const TensorInfo& tensor) const;
 
   std::uint64_t size_bytes() const;
   std::uint32_t alignment_bytes() const { return alignment_bytes_; }
