@@ -10,6 +10,7 @@
 
 #include "baton/weights/model_weights.h"
 #include "baton/weights/names.h"
+
 #include "families.h"
 #include "field_reader.h"
 
@@ -53,14 +54,13 @@ class ConfigReader {
       BATON_ASSIGN(const auto experts, fields_.find_integer(name, {0, 1 << 20}));
       if (experts.value_or(0) != 0) return fields_.bad(name, "experts are not supported");
     }
-    BATON_ASSIGN(const auto causal,
-                 file_.metadata().find_boolean(fields_.key("attention.causal")));
+    BATON_ASSIGN(const auto causal, file_.metadata().find_boolean(fields_.key("attention.causal")));
     if (!causal.value_or(true)) return fields_.bad("attention.causal", "only causal attention");
     for (const char* name : {"attention.clamp_kqv", "attention.max_alibi_bias"}) {
       BATON_TRY(fields_.find_real(name, {0, 0}));
     }
-    for (const char* name : {"logit_scale", "residual_scale", "embedding_scale",
-                             "rope.scaling.attn_factor"}) {
+    for (const char* name :
+         {"logit_scale", "residual_scale", "embedding_scale", "rope.scaling.attn_factor"}) {
       BATON_TRY(fields_.find_real(name, {1, 1}));
     }
     return ok();
@@ -118,9 +118,9 @@ class ConfigReader {
     BATON_TRY(fields_.find_integer("vocab_size", {rows, rows}));
     BATON_ASSIGN(const auto tokens, file_.metadata().find_strings("tokenizer.ggml.tokens"));
     if (tokens && static_cast<std::int64_t>(tokens->size()) > rows) {
-      return modelfile::bad_field("tokenizer.ggml.tokens",
-                                  fmt::format("has {} tokens, but the embedding has {} rows",
-                                              tokens->size(), rows));
+      return modelfile::bad_field(
+          "tokenizer.ggml.tokens",
+          fmt::format("has {} tokens, but the embedding has {} rows", tokens->size(), rows));
     }
     return ok();
   }
@@ -163,9 +163,9 @@ class ConfigReader {
     RopeConfig rope;
     rope.interleaved = family_.interleaved_rope;
     BATON_ASSIGN(rope.base, fields_.real_or("rope.freq_base", family_.rope_base, base_range));
-    BATON_ASSIGN(const std::int64_t rotary, fields_.integer_or("rope.dimension_count",
-                                                              config_.head_dim,
-                                                              {2, config_.head_dim}));
+    BATON_ASSIGN(
+        const std::int64_t rotary,
+        fields_.integer_or("rope.dimension_count", config_.head_dim, {2, config_.head_dim}));
     if (rotary % 2 != 0) return fields_.bad("rope.dimension_count", "is odd");
     rope.rotary_dim = static_cast<int>(rotary);
     BATON_TRY(read_scaling(rope));
@@ -182,8 +182,7 @@ class ConfigReader {
   }
 
   Result<void> read_scaling(RopeConfig& rope) {
-    BATON_ASSIGN(const auto type,
-                 file_.metadata().find_string(fields_.key("rope.scaling.type")));
+    BATON_ASSIGN(const auto type, file_.metadata().find_string(fields_.key("rope.scaling.type")));
     if (!type) {
       // The name of the field in files from before there were types.
       BATON_ASSIGN(rope.factor, fields_.real_or("rope.scale_linear", 1, factor_range));
@@ -303,13 +302,12 @@ class ConfigReader {
 }  // namespace
 
 Result<ModelConfig> config_from(const modelfile::ModelFile& file) {
-  BATON_ASSIGN(const std::string_view architecture,
-               file.metadata().string("general.architecture"));
+  BATON_ASSIGN(const std::string_view architecture, file.metadata().string("general.architecture"));
   const Family* family = find_family(architecture);
   if (family == nullptr) {
-    return modelfile::bad_field("general.architecture",
-                                "is '" + modelfile::printable(architecture) +
-                                    "', expected llama or gemma3");
+    return modelfile::bad_field(
+        "general.architecture",
+        "is '" + modelfile::printable(architecture) + "', expected llama or gemma3");
   }
   return ConfigReader(file, *family).run();
 }

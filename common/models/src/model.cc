@@ -54,7 +54,8 @@ Result<std::vector<kernels::RopeTable>> make_ropes(const ModelConfig& config,
                              context_length, bytes, max_rope_bytes));
   }
   std::vector<kernels::RopeTable> ropes;
-  for (const RopeConfig& rope : config.ropes) ropes.push_back(make_rope_table(rope, context_length));
+  for (const RopeConfig& rope : config.ropes)
+    ropes.push_back(make_rope_table(rope, context_length));
   return ropes;
 }
 

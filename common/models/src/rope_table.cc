@@ -50,8 +50,8 @@ double sine_near_zero(double x) {
 double cosine_near_zero(double x) {
   const double y = x * x;
   double sum = 0;
-  for (const double divisor : {17.0 * 18, 15.0 * 16, 13.0 * 14, 11.0 * 12, 9.0 * 10, 7.0 * 8,
-                               5.0 * 6, 3.0 * 4}) {
+  for (const double divisor :
+       {17.0 * 18, 15.0 * 16, 13.0 * 14, 11.0 * 12, 9.0 * 10, 7.0 * 8, 5.0 * 6, 3.0 * 4}) {
     sum = -(y / divisor) * (1 + sum);
   }
   return 1 - y / 2 * (1 + sum);

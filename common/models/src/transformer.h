@@ -7,6 +7,7 @@
 
 #include "baton/models/model.h"
 #include "baton/weights/model_weights.h"
+
 #include "step_rows.h"
 #include "workspace.h"
 

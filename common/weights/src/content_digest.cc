@@ -94,9 +94,9 @@ fs::path entry_path(const fs::path& cache, const Identity& identity) {
 
 /// One line: what the digest belongs to, the digest, and a checksum over both.
 std::string entry_text(const Identity& identity, const Digest256& digest) {
-  const std::string body = fmt::format("baton-digest-1 {:x} {:x} {} {} {} {}", identity.device,
-                                       identity.inode, identity.size_bytes, identity.seconds,
-                                       identity.nanoseconds, digest.to_string());
+  const std::string body =
+      fmt::format("baton-digest-1 {:x} {:x} {} {} {} {}", identity.device, identity.inode,
+                  identity.size_bytes, identity.seconds, identity.nanoseconds, digest.to_string());
   Sha256 checksum;
   checksum.update(body.data(), body.size());
   return body + " " + checksum.finish().to_string() + "\n";

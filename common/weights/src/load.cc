@@ -5,6 +5,7 @@
 
 #include "baton/base/check.h"
 #include "baton/weights/model_weights.h"
+
 #include "plan.h"
 
 namespace baton::weights {
