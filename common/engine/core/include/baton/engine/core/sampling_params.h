@@ -30,12 +30,12 @@ struct SamplingParams {
   float presence_penalty = 0;
   float frequency_penalty = 0;
   std::uint64_t seed = 0;
-  std::optional<std::int64_t> max_tokens;  ///< none: what the context leaves
-  std::int64_t min_tokens = 0;             ///< no end id before so many generated tokens
+  std::optional<std::int64_t> max_tokens{};  ///< none: what the context leaves
+  std::int64_t min_tokens = 0;               ///< no end id before so many generated tokens
   bool ignore_eos = false;  ///< end_ids of the model do not end it, stop_token_ids do
-  std::vector<TokenId> stop_token_ids;
-  std::vector<LogitBias> logit_bias;
-  std::optional<std::int32_t> logprobs;  ///< report the chosen id and so many of the likeliest
+  std::vector<TokenId> stop_token_ids{};
+  std::vector<LogitBias> logit_bias{};
+  std::optional<std::int32_t> logprobs{};  ///< report the chosen id and so many of the likeliest
 
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
