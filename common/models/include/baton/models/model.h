@@ -12,6 +12,7 @@
 #include "baton/base/result.h"
 #include "baton/kernels/kernels.h"
 #include "baton/kvcache/arena.h"
+#include "baton/modelfile/model_file.h"
 #include "baton/models/config.h"
 
 namespace baton::models {
@@ -49,7 +50,8 @@ struct StepOutput {
 };
 
 struct LoadOptions {
-  std::int64_t context_length = 0;  ///< 0: the model's own
+  /// 0: the model's own. Longer than that is refused (bad_config).
+  std::int64_t context_length = 0;
   std::function<void(double fraction)> progress;
 };
 
@@ -58,6 +60,11 @@ class Model {
   /// Reads, checks, packs. Fails with Reason::bad_model_file and the field at fault.
   static Result<std::unique_ptr<Model>> load(const std::filesystem::path& file,
                                              kernels::Kernels& kernels, const LoadOptions& options);
+  /// The same from an open file, which may be closed afterwards, with the configuration that
+  /// config_from() made of it. `kernels` must outlive the model.
+  static Result<std::unique_ptr<Model>> load(const modelfile::ModelFile& file,
+                                             const ModelConfig& config, kernels::Kernels& kernels,
+                                             const LoadOptions& options);
   virtual ~Model() = default;
 
   virtual const ModelConfig& config() const = 0;

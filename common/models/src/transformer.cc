@@ -1,0 +1,155 @@
+#include "transformer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "baton/base/check.h"
+
+namespace baton::models {
+namespace {
+
+/// Rows of the feed-forward part that are computed together: enough that reading the weights again
+/// costs nothing, few enough that the wide intermediate rows of a long prompt stay small.
+constexpr int ffn_chunk_rows = 512;
+
+kernels::Rows columns(kernels::Rows rows, int first, int count) {
+  return {rows.data + first, rows.rows, count, rows.stride};
+}
+
+kernels::Rows slice(kernels::Rows rows, int first, int count) {
+  return {rows.row(first), count, rows.cols, rows.stride};
+}
+
+}  // namespace
+
+Transformer::Transformer(ModelConfig config, weights::ModelWeights weights,
+                         std::vector<kernels::RopeTable> ropes, kernels::Kernels& kernels)
+    : config_(std::move(config)),
+      weights_(std::move(weights)),
+      ropes_(std::move(ropes)),
+      kernels_(kernels) {
+  BATON_CHECK(ropes_.size() == config_.ropes.size() && !ropes_.empty());
+}
+
+Result<StepOutput> Transformer::forward(std::span<const SequenceRows> batch, kvcache::Arena& arena,
+                                        StepObserver* observer) {
+  BATON_TRY(check_batch(config_, ropes_.front().positions, batch, arena));
+  rows_.begin(batch);
+  Step step{batch, arena, observer, workspace_.hidden.get(rows_.rows(), config_.width)};
+  if (rows_.rows() > 0) {
+    kernels_.embed(weights_.token_embedding, rows_.tokens(), config_.embedding_scale, step.hidden);
+  }
+  for (int layer = 0; layer < config_.layers && rows_.rows() > 0; ++layer) {
+    attention(step, layer);
+    feed_forward(step, layer);
+    drop_cancelled(step);
+  }
+  return logits(step);
+}
+
+void Transformer::attention(Step& step, int layer) {
+  const auto index = static_cast<std::size_t>(layer);
+  const weights::LayerWeights& weights = weights_.layers[index];
+  const int rows = rows_.rows();
+  const int q_width = config_.heads * config_.head_dim;
+  const int kv_width = config_.kv_heads * config_.head_dim;
+  const kernels::Rows normed = workspace_.normed.get(rows, config_.width);
+  const kernels::Rows qkv = workspace_.qkv.get(rows, q_width + 2 * kv_width);
+  const kernels::Rows q = columns(qkv, 0, q_width);
+  const kernels::Rows k = columns(qkv, q_width, kv_width);
+  const kernels::Rows v = columns(qkv, q_width + kv_width, kv_width);
+  const kernels::Rows out = workspace_.attention.get(rows, q_width);
+  const kernels::Rows projection = workspace_.projection.get(rows, config_.width);
+
+  kernels_.rms_norm(step.hidden, weights.attention_norm, config_.norm_epsilon, normed);
+  linear(weights.qkv, normed, qkv);
+  if (config_.qk_norm) {
+    kernels_.rms_norm(q, weights.q_norm, config_.norm_epsilon, q);
+    kernels_.rms_norm(k, weights.k_norm, config_.norm_epsilon, k);
+  }
+  const kernels::RopeTable& rope = ropes_[static_cast<std::size_t>(config_.rope_of_layer[index])];
+  kernels_.rope(q, config_.head_dim, rope, rows_.positions());
+  kernels_.rope(k, config_.head_dim, rope, rows_.positions());
+
+  const auto spans = rows_.spans(config_, layer, step.batch, step.arena);
+  const kernels::CacheGeometry cache{step.arena.config().unit, step.arena.config().block_units};
+  kernels_.write_kv(cache, k, v, spans);
+  if (step.observer != nullptr) step.observer->layer_done(layer);
+  const int window = config_.groups[static_cast<std::size_t>(config_.group_of_layer[index])].window;
+  kernels_.attention({q, out, config_.heads, config_.attention_scale, window,
+                      config_.attention_softcap, cache, spans});
+  linear(weights.attention_output, out, projection);
+  add_residual(step.hidden, projection, weights.post_attention_norm);
+}
+
+void Transformer::feed_forward(Step& step, int layer) {
+  const weights::LayerWeights& weights = weights_.layers[static_cast<std::size_t>(layer)];
+  for (int first = 0; first < rows_.rows(); first += ffn_chunk_rows) {
+    const int count = std::min(ffn_chunk_rows, rows_.rows() - first);
+    feed_forward_rows(slice(step.hidden, first, count), weights);
+  }
+}
+
+void Transformer::feed_forward_rows(kernels::Rows hidden, const weights::LayerWeights& weights) {
+  const kernels::Rows normed = workspace_.normed.get(hidden.rows, config_.width);
+  const kernels::Rows gate_up = workspace_.gate_up.get(hidden.rows, 2 * config_.ffn_width);
+  const kernels::Rows activated = workspace_.activated.get(hidden.rows, config_.ffn_width);
+  const kernels::Rows projection = workspace_.projection.get(hidden.rows, config_.width);
+  kernels_.rms_norm(hidden, weights.ffn_norm, config_.norm_epsilon, normed);
+  linear(weights.gate_up, normed, gate_up);
+  kernels_.gated(config_.activation, columns(gate_up, 0, config_.ffn_width),
+                 columns(gate_up, config_.ffn_width, config_.ffn_width), activated);
+  linear(weights.down, activated, projection);
+  add_residual(hidden, projection, weights.post_ffn_norm);
+}
+
+void Transformer::add_residual(kernels::Rows hidden, kernels::Rows y, std::span<const float> norm) {
+  if (config_.post_norms) kernels_.rms_norm(y, norm, config_.norm_epsilon, y);
+  kernels_.add(hidden, y);
+}
+
+void Transformer::linear(const weights::Linear& weights, kernels::ConstRows x, kernels::Rows y) {
+  int first = 0;
+  for (const kernels::PackedMatrix& piece : weights.pieces) {
+    std::span<const float> bias = weights.bias;
+    if (!bias.empty()) {
+      bias = bias.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(piece.outputs));
+    }
+    kernels_.linear(piece, bias, x, columns(y, first, piece.outputs));
+    first += piece.outputs;
+  }
+}
+
+void Transformer::drop_cancelled(Step& step) {
+  if (step.observer == nullptr) return;
+  if (rows_.drop_cancelled(*step.observer, step.hidden)) step.hidden.rows = rows_.rows();
+}
+
+StepOutput Transformer::logits(const Step& step) {
+  StepOutput output;
+  output.first_logits_row.assign(step.batch.size(), -1);
+  // Wanted rows move to the front of the stream, which nothing reads afterwards; a row never moves
+  // down, so none is overwritten before it moved.
+  int wanted = 0;
+  for (const StepRows::Live& live : rows_.live()) {
+    const LogitRows kind = step.batch[live.sequence].logits;
+    if (kind == LogitRows::none) continue;
+    const int skipped = kind == LogitRows::last ? live.count - 1 : 0;
+    output.first_logits_row[live.sequence] = wanted;
+    for (int i = skipped; i < live.count; ++i, ++wanted) {
+      const float* from = step.hidden.row(live.row + i);
+      if (wanted != live.row + i) std::copy(from, from + config_.width, step.hidden.row(wanted));
+    }
+  }
+  const kernels::Rows result = workspace_.logits.get(wanted, config_.vocabulary);
+  output.logits = result;
+  if (wanted == 0) return output;
+  const kernels::Rows normed = workspace_.normed.get(wanted, config_.width);
+  kernels_.rms_norm(slice(step.hidden, 0, wanted), weights_.output_norm, config_.norm_epsilon,
+                    normed);
+  linear(weights_.output, normed, result);
+  if (config_.logit_softcap != 0) kernels_.soft_cap(result, config_.logit_softcap);
+  return output;
+}
+
+}  // namespace baton::models

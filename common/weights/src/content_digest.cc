@@ -1,0 +1,193 @@
+#include "baton/weights/content_digest.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "baton/base/check.h"
+
+namespace baton::weights {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t read_bytes = 1 << 20;
+/// A file changed this recently could change again within one tick of its time stamp.
+constexpr std::int64_t settle_seconds = 2;
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+    BATON_CHECK(context_ != nullptr);
+    BATON_CHECK(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
+  }
+  void update(const void* data, std::size_t bytes) {
+    BATON_CHECK(EVP_DigestUpdate(context_.get(), data, bytes) == 1);
+  }
+  Digest256 finish() {
+    Digest256 digest;
+    unsigned int bytes = 0;
+    BATON_CHECK(EVP_DigestFinal_ex(context_.get(), digest.bytes.data(), &bytes) == 1);
+    BATON_CHECK(bytes == digest.bytes.size());
+    return digest;
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
+
+class File {
+ public:
+  explicit File(const fs::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+/// What must be unchanged for a kept digest to hold.
+struct Identity {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t size_bytes = 0;
+  std::int64_t seconds = 0;
+  std::int64_t nanoseconds = 0;
+
+  friend bool operator==(const Identity&, const Identity&) = default;
+};
+
+Error read_error(const fs::path& file, std::string_view problem) {
+  return {Reason::io_error, fmt::format("{}: {}", file.string(), problem)};
+}
+
+Result<Identity> identify(const File& open, const fs::path& file) {
+  struct stat status {};
+  if (::fstat(open.get(), &status) != 0) return read_error(file, std::strerror(errno));
+  return Identity{status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
+                  status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+fs::path entry_path(const fs::path& cache, const Identity& identity) {
+  return cache / "digests" / fmt::format("{:x}-{:x}", identity.device, identity.inode);
+}
+
+/// One line: what the digest belongs to, the digest, and a checksum over both.
+std::string entry_text(const Identity& identity, const Digest256& digest) {
+  const std::string body =
+      fmt::format("baton-digest-1 {:x} {:x} {} {} {} {}", identity.device, identity.inode,
+                  identity.size_bytes, identity.seconds, identity.nanoseconds, digest.to_string());
+  Sha256 checksum;
+  checksum.update(body.data(), body.size());
+  return body + " " + checksum.finish().to_string() + "\n";
+}
+
+std::optional<Digest256> parse_digest(std::string_view hex) {
+  Digest256 digest;
+  if (hex.size() != 2 * digest.bytes.size()) return std::nullopt;
+  const auto nibble = [](char c) {
+    const std::size_t at = std::string_view("0123456789abcdef").find(c);
+    return at == std::string_view::npos ? -1 : static_cast<int>(at);
+  };
+  for (std::size_t i = 0; i < digest.bytes.size(); ++i) {
+    const int high = nibble(hex[2 * i]);
+    const int low = nibble(hex[2 * i + 1]);
+    if (high < 0 || low < 0) return std::nullopt;
+    digest.bytes[i] = static_cast<std::uint8_t>(high * 16 + low);
+  }
+  return digest;
+}
+
+std::optional<Digest256> kept_digest(const fs::path& cache, const Identity& identity) {
+  std::ifstream stream(entry_path(cache, identity), std::ios::binary);
+  std::array<char, 512> text{};
+  stream.read(text.data(), text.size());
+  const std::string_view found(text.data(), static_cast<std::size_t>(stream.gcount()));
+  // The digest is the word before the last one; the whole text is then made anew and compared.
+  const std::size_t last = found.rfind(' ');
+  if (last == std::string_view::npos || last == 0) return std::nullopt;
+  const std::size_t before = found.rfind(' ', last - 1);
+  if (before == std::string_view::npos) return std::nullopt;
+  const auto digest = parse_digest(found.substr(before + 1, last - before - 1));
+  if (!digest || found != entry_text(identity, *digest)) return std::nullopt;
+  return digest;
+}
+
+/// Written aside and renamed, so that a reader never sees half of it. Failures are ignored.
+void keep_digest(const fs::path& cache, const Identity& identity, const Digest256& digest) {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  if (now.tv_sec - identity.seconds < settle_seconds) return;
+  const fs::path entry = entry_path(cache, identity);
+  std::error_code error;
+  fs::create_directories(entry.parent_path(), error);
+  if (error) return;
+  const fs::path temporary = entry.string() + fmt::format(".{}", ::getpid());
+  {
+    std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
+    stream << entry_text(identity, digest);
+    if (!stream.flush()) return;
+  }
+  fs::rename(temporary, entry, error);
+}
+
+Result<Digest256> digest_of(const File& open, const fs::path& file) {
+  Sha256 hash;
+  std::vector<std::byte> buffer(read_bytes);
+  while (true) {
+    const ssize_t got = ::read(open.get(), buffer.data(), buffer.size());
+    if (got == 0) return hash.finish();
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return read_error(file, std::strerror(errno));
+    hash.update(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace
+
+fs::path cache_directory() {
+  const auto variable = [](const char* name) -> fs::path {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+  };
+  if (const fs::path own = variable("BATON_CACHE"); !own.empty()) return own;
+  if (const fs::path shared = variable("XDG_CACHE_HOME"); !shared.empty()) return shared / "baton";
+  if (const fs::path home = variable("HOME"); !home.empty()) return home / ".cache" / "baton";
+  return {};
+}
+
+Result<Digest256> content_digest(const fs::path& file, const fs::path& cache) {
+  const File open(file);
+  if (open.get() < 0) return read_error(file, std::strerror(errno));
+  BATON_ASSIGN(const Identity before, identify(open, file));
+  if (!cache.empty()) {
+    if (const auto kept = kept_digest(cache, before)) return *kept;
+  }
+  BATON_ASSIGN(const Digest256 digest, digest_of(open, file));
+  BATON_ASSIGN(const Identity after, identify(open, file));
+  if (before != after) return read_error(file, "the file changed while it was read");
+  if (!cache.empty()) keep_digest(cache, before, digest);
+  return digest;
+}
+
+}  // namespace baton::weights
