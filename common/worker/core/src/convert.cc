@@ -25,7 +25,7 @@ engine::SequenceSpec spec_of(const protocol::Work& work, const std::vector<Token
   out.stop_token_ids = in.stop_ids;
   for (const auto& [id, bias] : in.logit_bias) out.logit_bias.push_back({id, bias});
   if (in.logprobs >= 0) out.logprobs = in.logprobs;
-  out.logits_digest = in.logits_digest;
+  spec.logits_digest = in.logits_digest;
   spec.end_ids = end_ids;
   spec.arrival = now;
   spec.deadline = now + std::chrono::milliseconds(work.deadline_ms);
