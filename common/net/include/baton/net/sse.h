@@ -21,8 +21,8 @@ struct SseEvent {
 };
 
 /// Appends one event. Every line break in the data (CR, LF, CRLF) starts a new `data:` line, so the
-/// reader gets a LF in its place; line breaks and NUL are removed from id and event name: nothing in
-/// a value can start a field of its own.
+/// reader gets a LF in its place; line breaks and NUL are removed from id and event name: nothing
+/// in a value can start a field of its own.
 void append_sse(std::string& out, const SseEvent& event);
 
 /// `data: …` alone, the common case, without building an SseEvent.
@@ -45,9 +45,9 @@ class SseReader {
  private:
   void take_line(std::string_view line, std::vector<SseEvent>& out);
 
-  std::string line_;         ///< start of a line whose end has not come yet
-  bool after_cr_ = false;    ///< the last byte was a CR: a LF that follows belongs to it
-  bool has_data_ = false;    ///< the event being read has at least one data field
+  std::string line_;       ///< start of a line whose end has not come yet
+  bool after_cr_ = false;  ///< the last byte was a CR: a LF that follows belongs to it
+  bool has_data_ = false;  ///< the event being read has at least one data field
   SseEvent current_;
   const std::size_t limit_bytes_;
 };

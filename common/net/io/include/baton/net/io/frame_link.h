@@ -21,9 +21,11 @@ struct FrameLimits {
   std::size_t outbox_frames = 4096;
   std::size_t outbox_bytes = 64 * 1024 * 1024;
   Duration hello_time = std::chrono::seconds(5);  ///< from accept to the first whole frame (SEC-15)
-  Duration dead_peer_time = std::chrono::seconds(5);  ///< unacknowledged bytes or silence of its TCP
-  std::size_t connections = 1024;                     ///< accepted ones; a further one is closed
-  std::size_t silent_connections = 64;  ///< accepted, no frame yet; the oldest is closed for a new one
+  Duration dead_peer_time =
+      std::chrono::seconds(5);     ///< unacknowledged bytes or silence of its TCP
+  std::size_t connections = 1024;  ///< accepted ones; a further one is closed
+  std::size_t silent_connections =
+      64;  ///< accepted, no frame yet; the oldest is closed for a new one
 };
 
 /// One link. It lives until it is closed, also when nobody holds it; then it forgets its callbacks.

@@ -19,8 +19,8 @@ std::optional<std::string_view> find_header(const HttpHeaders& headers, std::str
 
 struct HttpRequest {
   std::string method;  ///< as sent: "GET", "POST", …
-  std::string path;    ///< target before '?', not percent-decoded, always starts with '/' (or is '*')
-  std::string query;   ///< target after '?', not decoded; empty when there is none
+  std::string path;  ///< target before '?', not percent-decoded, always starts with '/' (or is '*')
+  std::string query;  ///< target after '?', not decoded; empty when there is none
   HttpHeaders headers;
   std::string body;
   std::string peer;       ///< "address:port" of the client's end of the connection

@@ -36,9 +36,9 @@ struct HttpCall {
   std::function<bool()> keep_going;
 };
 
-/// Any complete answer is a value, whatever its status. Reason::io_error: no connection, or it broke
-/// before the answer's end; deadline_exceeded: one of the times ran out; protocol_violation: not
-/// HTTP or a body above the limit.
+/// Any complete answer is a value, whatever its status. Reason::io_error: no connection, or it
+/// broke before the answer's end; deadline_exceeded: one of the times ran out; protocol_violation:
+/// not HTTP or a body above the limit.
 Result<HttpResponse> http_call(const Endpoint& server, const HttpCall& call);
 
 }  // namespace baton::net
