@@ -19,8 +19,6 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,12 +59,15 @@ enum class ConfigAction { run, print_help, print_config, print_version };
 
 class ConfigTable {
  public:
-  /// Looks up an environment variable; nothing when it is not set.
+  /// Names and values of the environment's variables.
   using Environment = std::vector<std::pair<std::string, std::string>>;
 
-  /// `program` is the executable's name, `section` its top-level key in the file.
-  ConfigTable(std::string program, std::string section);
-  ~ConfigTable();
+  /// `program` is the executable's name, `section` its top-level key in the file. One file may
+  /// serve several programs: `other_sections` are theirs and are not read. Variables that
+  /// Kubernetes makes for a service of the same name (BATON_ROUTER_PORT, …_SERVICE_HOST) are no
+  /// options.
+  ConfigTable(std::string program, std::string section,
+              std::vector<std::string> other_sections = {});
 
   // The value that the pointer holds now is the default. It must outlive load().
   void add(std::string name, bool* value, std::string help);
@@ -108,24 +109,38 @@ class ConfigTable {
   std::string source(std::string_view name) const;
 
  private:
-  struct Option;
-  struct Loading;
   struct Binding {
     std::function<Result<void>(std::string_view)> set;  ///< parses, checks and stores
     std::function<std::string()> text;                  ///< the value as it may be written
-    std::string type;                                   ///< "duration", "true|false", …
+    std::string type;                                   ///< "DURATION", "true|false", …
     std::string allowed;                                ///< range or words; may be empty
     bool is_flag = false;                               ///< a bare --name means true
-    bool is_list = false;                               ///< separated by commas or a YAML sequence
+    bool is_list = false;                               ///< a repeated flag adds to it
   };
+  struct Option {
+    std::string name;  ///< without the section
+    std::string flag;
+    std::string variable;
+    std::string help;
+    std::string default_text;
+    std::string source = "default";
+    Binding binding;
+  };
+  class Loader;
+
   void add_binding(std::string name, Binding binding, std::string help);
+  template <typename T>
+  void add_integer(std::string name, T* value, IntRange range, std::string help);
   void add_words(std::string name, std::vector<std::string> words,
                  std::function<void(std::size_t)> set, std::function<std::size_t()> get,
                  std::string help);
+  Option* find(std::string_view name);
 
   std::string program_;
   std::string section_;
-  std::vector<std::unique_ptr<Option>> options_;
+  std::string variable_prefix_;
+  std::vector<std::string> other_sections_;
+  std::vector<Option> options_;
   std::vector<std::function<Result<void>()>> rules_;
 };
 

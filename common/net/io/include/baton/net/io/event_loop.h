@@ -44,9 +44,9 @@ class EventLoop {
   /// Runs callbacks on the calling thread until stop(). At most one thread; may be called again.
   void run();
 
-  /// Runs what is ready and then waits up to `patience` for more; for tests and synchronous
-  /// programs. True when something ran.
-  bool run_for(Duration patience);
+  /// Runs the next callback, waiting up to `patience` for one; for synchronous programs and tests.
+  /// False when none came.
+  bool run_one(Duration patience);
 
   /// Makes run() return after the current callback. Any thread.
   void stop();
@@ -68,7 +68,7 @@ class EventLoop {
   boost::asio::io_context& context();
 
  private:
-  friend class TcpStream;
+  friend class TcpStream;  // uses the loop's read buffer
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

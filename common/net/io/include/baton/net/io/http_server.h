@@ -45,7 +45,8 @@ struct HttpLimits {
 /// client gets a 500, or its stream is cut.
 class HttpResponder {
  public:
-  /// Called with the moment when the kernel had taken the last byte.
+  /// Called with the moment when the kernel had taken the last byte; never if it takes it not. May
+  /// be called inside the call that it was given to.
   using Written = std::function<void(Instant)>;
 
   virtual ~HttpResponder() = default;
