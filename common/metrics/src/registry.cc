@@ -114,7 +114,8 @@ struct Registry::Impl {
     LabelMap map = to_map(labels);
     Known entry{std::string(help), type, {}, std::move(edges)};
     for (const auto& [label, value] : map) {
-      BATON_CHECK(prometheus::CheckLabelName(label, type) && !constant.contains(label));
+      BATON_CHECK(prometheus::CheckLabelName(label) && label != "le" &&
+                  !constant.contains(label));
       entry.label_names.push_back(label);
     }
     BATON_CHECK(prometheus::CheckMetricName(std::string(name)) && !help.empty());

@@ -58,7 +58,7 @@ void TcpStream::spawn_read_loop() {
                  });
 }
 
-asio::awaitable<void> TcpStream::read_loop(std::shared_ptr<TcpStream> self) {
+asio::awaitable<void> TcpStream::read_loop([[maybe_unused]] std::shared_ptr<TcpStream> self) {
   auto& scratch = loop_.impl_->scratch;
   while (open_ && !paused_) {
     error_code ec;

@@ -72,6 +72,7 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
   Instant last_progress() const { return last_progress_; }
 
  private:
+  /// `self` keeps the stream alive as long as the loop runs.
   boost::asio::awaitable<void> read_loop(std::shared_ptr<TcpStream> self);
   void spawn_read_loop();
   void wait_writable();
