@@ -114,8 +114,7 @@ struct Registry::Impl {
     LabelMap map = to_map(labels);
     Known entry{std::string(help), type, {}, std::move(edges)};
     for (const auto& [label, value] : map) {
-      BATON_CHECK(prometheus::CheckLabelName(label) && label != "le" &&
-                  !constant.contains(label));
+      BATON_CHECK(prometheus::CheckLabelName(label) && label != "le" && !constant.contains(label));
       entry.label_names.push_back(label);
     }
     BATON_CHECK(prometheus::CheckMetricName(std::string(name)) && !help.empty());
@@ -129,8 +128,8 @@ struct Registry::Impl {
   }
 };
 
-Registry::Registry(Labels constant) : impl_(std::make_unique<Impl>()) {
-  impl_->constant = to_map(constant);
+Registry::Registry(std::string_view role, std::string_view node) : impl_(std::make_unique<Impl>()) {
+  impl_->constant = {{"role", clean_value(role)}, {"node", clean_value(node)}};
 }
 
 Registry::~Registry() = default;

@@ -226,6 +226,7 @@ TEST(HttpLimits, NoConnectionIsLeftBehindByAnyLimit) {
     clients.emplace_back(server.endpoint());
     clients.back().send(bytes);
   }
+  ASSERT_TRUE(server.thread().wait_until([&] { return server.stats_on_loop().accepted == 6; }));
   // The clients neither read nor close.
   for (int i = 0; i < 1000 && server.stats().open_connections > 0; ++i) {
     std::this_thread::sleep_for(5ms);

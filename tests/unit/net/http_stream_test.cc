@@ -162,7 +162,7 @@ TEST_P(HttpDisconnect, IsSeenBehindMorePipelinedBytesThanAreRead) {
   client.send(get("/hold") + std::string(300'000, 'x'));
   ASSERT_TRUE(server.wait_held(1));
   leave(client);
-  EXPECT_TRUE(server.wait_disconnected(1, 2s));
+  EXPECT_TRUE(server.wait_disconnected(1, 3s));
 }
 
 std::string way_of(const ::testing::TestParamInfo<Leave>& way) {
@@ -187,8 +187,7 @@ TEST(HttpDisconnectLate, ACallbackSetAfterTheClientLeftIsStillCalled) {
   ASSERT_TRUE(server.wait_held(1));
   client.close();
   ASSERT_TRUE(server.wait_disconnected(1));
-  server.thread().on_loop(
-      [&] { server.held[0]->on_disconnect([&] { ++server.disconnected; }); });
+  server.thread().on_loop([&] { server.held[0]->on_disconnect([&] { ++server.disconnected; }); });
   EXPECT_TRUE(server.wait_disconnected(2));
 }
 
@@ -217,8 +216,8 @@ TEST(HttpBackPressure, R20AStreamThatIsNotReadIsGivenUpAt256KiB) {
   // What the kernel itself takes is bounded, too.
   for (int i = 0; i < 2000 && !refused; ++i) {
     refused = !write_last(server, piece);
-    most = std::max(most,
-                    server.thread().on_loop([&] { return server.held[0]->buffered_bytes(); }));
+    most =
+        std::max(most, server.thread().on_loop([&] { return server.held[0]->buffered_bytes(); }));
   }
   EXPECT_TRUE(refused);
   EXPECT_LE(most, 256u * 1024);
@@ -255,8 +254,8 @@ TEST(HttpBackPressure, ALongAnswerToASlowReaderIsNotCutWhileItTakesBytes) {
   std::string got;
   const Instant start = monotonic_now();
   while (!client.closed() && monotonic_now() - start < 20s) {
-    got += client.read_until("never", 1ms);
-    std::this_thread::sleep_for(2ms);
+    got += client.read_once();
+    std::this_thread::sleep_for(5ms);
   }
   EXPECT_EQ(body_of(got).size(), body.size());
 }

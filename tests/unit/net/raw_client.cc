@@ -1,16 +1,16 @@
 #include "raw_client.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <utility>
 
 #include "baton/base/check.h"
 
@@ -94,6 +94,11 @@ std::string RawClient::read_all(Duration patience) {
   const Instant deadline = monotonic_now() + patience;
   while (receive(deadline)) {
   }
+  return std::exchange(buffer_, {});
+}
+
+std::string RawClient::read_once(Duration patience) {
+  if (buffer_.empty()) receive(monotonic_now() + patience);
   return std::exchange(buffer_, {});
 }
 

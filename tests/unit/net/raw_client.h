@@ -31,6 +31,9 @@ class RawClient {
   std::string read_all(Duration patience = std::chrono::seconds(5));
   bool closed() const { return closed_; }
 
+  /// What one receive call gives: 64 KiB at most.
+  std::string read_once(Duration patience = std::chrono::seconds(5));
+
   void shut_down_sending();
   void close();
   /// Ends the connection with a reset.

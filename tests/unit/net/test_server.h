@@ -47,7 +47,7 @@ class TestServer {
   LoopThread& thread() { return thread_; }
 
   HttpServerStats stats() {
-    return thread_.on_loop([this] { return server_->stats(); });
+    return thread_.on_loop([this] { return stats_on_loop(); });
   }
 
   void drain() {
@@ -64,6 +64,7 @@ class TestServer {
   }
 
   // Loop thread only, from here on.
+  HttpServerStats stats_on_loop() const { return server_->stats(); }
   std::vector<std::shared_ptr<HttpResponder>> held;
   std::size_t disconnected = 0;
   std::size_t seen = 0;

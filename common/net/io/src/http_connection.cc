@@ -15,6 +15,10 @@ namespace {
 /// A pipelining client may be this far ahead; then its next bytes stay in the kernel.
 constexpr std::size_t pipeline_bytes = 64 * 1024;
 
+/// Behind bytes that are not read its end cannot be seen, so an answer is pending for it this long
+/// at most; then it is given up.
+constexpr Duration pipeline_patience = std::chrono::seconds(1);
+
 }  // namespace
 
 HttpConnection::HttpConnection(std::shared_ptr<HttpServerState> server,
@@ -48,10 +52,16 @@ void HttpConnection::on_bytes(std::string_view bytes) {
   if (phase_ == Phase::idle || phase_ == Phase::header || phase_ == Phase::body) {
     read_requests();
   }
-  const bool ahead = answering() || phase_ == Phase::flushing;
-  if (ahead && input_.size() > pipeline_bytes && !std::exchange(paused_, true)) {
-    stream_->pause_reading();
-  }
+  adjust_reading();
+}
+
+void HttpConnection::adjust_reading() {
+  const bool ahead = input_.size() > pipeline_bytes;
+  if (ahead == paused_) return;
+  paused_ = ahead;
+  if (!ahead) return stream_->resume_reading();
+  paused_since_ = monotonic_now();
+  stream_->pause_reading();
 }
 
 void HttpConnection::read_requests() {
@@ -112,6 +122,7 @@ void HttpConnection::dispatch() {
   request.received_at = last_read_at_;
   head_only_ = request.method == "HEAD";
   phase_ = Phase::handling;
+  phase_since_ = monotonic_now();
   server_->options.handler(std::move(request), make_responder(shared_from_this(), turn_));
 }
 
@@ -184,11 +195,12 @@ void HttpConnection::answer_sent() {
     return;
   }
   phase_ = Phase::idle;
-  if (std::exchange(paused_, false)) stream_->resume_reading();
   if (input_.empty()) return;
   // Not from here: a handler that answers at once would nest one call per pipelined request.
   server_->loop.post([self = shared_from_this()] {
-    if (self->phase_ == Phase::idle) self->read_requests();
+    if (self->phase_ != Phase::idle) return;
+    self->read_requests();
+    self->adjust_reading();
   });
 }
 
@@ -235,10 +247,8 @@ void HttpConnection::on_end() {
 }
 
 void HttpConnection::check_deadlines(Instant now) {
-  // A client that pipelines too much is not read from, so its end has to be looked for.
-  if (paused_ && stream_->peer_has_closed()) {
-    stream_->close();
-    return on_end();
+  if (paused_ && answering() && now - std::max(paused_since_, phase_since_) > pipeline_patience) {
+    return give_up();
   }
   const HttpLimits& limits = server_->options.limits;
   if (stream_->unsent_bytes() > 0 && now - stream_->last_progress() > limits.write_stall_time) {

@@ -86,6 +86,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool answering() const { return phase_ == Phase::handling || phase_ == Phase::streaming; }
   void on_bytes(std::string_view bytes);
   void on_end();
+  void adjust_reading();
   void read_requests();
   bool begin_request();
   bool take_body();
@@ -95,7 +96,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void complete(TcpStream::Written written);
   void answer_sent();
   void give_up();
-  void disconnect();
   const char* overdue(Instant now) const;
 
   const std::shared_ptr<HttpServerState> server_;
@@ -113,7 +113,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool head_only_ = false;
   bool http_1_0_ = false;
   bool chunked_ = false;
-  bool paused_ = false;
+  bool paused_ = false;  ///< too much is pipelined; the rest stays in the kernel
+  Instant paused_since_{};
   bool refused_ = false;
   std::function<void()> on_disconnect_;
 };

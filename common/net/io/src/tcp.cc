@@ -232,15 +232,6 @@ void TcpStream::set_dead_peer_time(Duration time) {
   set_option(socket_, IPPROTO_TCP, TCP_KEEPCNT, 2);
 }
 
-bool TcpStream::peer_has_closed() {
-  if (!open_) return true;
-  tcp_info state{};
-  socklen_t size = sizeof(state);
-  if (::getsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_INFO, &state, &size) != 0) return true;
-  return state.tcpi_state == TCP_CLOSE_WAIT || state.tcpi_state == TCP_CLOSE ||
-         state.tcpi_state == TCP_LAST_ACK;
-}
-
 TcpAcceptor::TcpAcceptor(EventLoop& loop, OnSocket on_socket)
     : loop_(loop), acceptor_(loop.context()), on_socket_(std::move(on_socket)) {}
 

@@ -62,8 +62,6 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
   void set_dead_peer_time(Duration time);
 
   bool open() const { return open_; }
-  /// The peer has closed its side; seen without reading, so also while reading is paused.
-  bool peer_has_closed();
   const std::string& peer() const { return peer_; }
   const std::string& peer_address() const { return peer_address_; }
   std::size_t unsent_bytes() const { return out_.size() - sent_; }

@@ -104,8 +104,8 @@ class BoundedNames {
 
 class Registry {
  public:
-  /// `constant` labels stand on every series, e.g. {{"role", "router"}, {"node", "r0"}}.
-  explicit Registry(Labels constant);
+  /// Both stand as labels on every series; "role" and "node" are not to be used for others.
+  Registry(std::string_view role, std::string_view node);
   ~Registry();
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;

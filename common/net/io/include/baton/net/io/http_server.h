@@ -2,7 +2,9 @@
 // routes and no API: bodies of its own errors come from a callback.
 //
 // Everything here runs on the loop's thread. Malformed input is answered and closes its own
-// connection only (R6). Pipelined requests are handled one after the other.
+// connection only (R6). Pipelined requests are handled one after the other; a client that pipelines
+// more than 64 KiB behind an answer that takes longer than a second is given up, because its end
+// could not be seen. A client that ends its side of the connection has left.
 #pragma once
 
 #include <cstddef>
@@ -40,9 +42,10 @@ struct HttpLimits {
                                                           ///< that the client can read it
 };
 
-/// The answer to one request. Loop thread only; may be kept as long as wished. Calls after the
-/// client has gone do nothing. If the last reference is dropped before send() or finish(), the
-/// client gets a 500, or its stream is cut.
+/// The answer to one request. Loop thread only, but the last reference may be dropped on any
+/// thread; may be kept as long as wished, but not longer than the loop. Calls after the client has
+/// gone do nothing. If the last reference is dropped before send() or finish(), the client gets a
+/// 500, or its stream is cut.
 class HttpResponder {
  public:
   /// Called with the moment when the kernel had taken the last byte; never if it takes it not. May
