@@ -113,8 +113,7 @@ Result<void> read_head(Reader& in, TokenizerSpec& spec) {
   const std::uint8_t pre_tokenizer = in.u8();
   const std::uint8_t flags = in.u8();
   if (algorithm > static_cast<std::uint8_t>(Algorithm::sentencepiece) ||
-      pre_tokenizer > static_cast<std::uint8_t>(PreTokenizer::qwen2) ||
-      (flags & ~all_flags) != 0) {
+      pre_tokenizer > static_cast<std::uint8_t>(PreTokenizer::qwen2) || (flags & ~all_flags) != 0) {
     return malformed("unknown algorithm, pre-tokenizer or flag");
   }
   spec.algorithm = static_cast<Algorithm>(algorithm);

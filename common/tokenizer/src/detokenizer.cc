@@ -37,8 +37,8 @@ Detokenizer::Detokenizer(Tokenizer tokenizer, DecodeOptions options)
 std::string Detokenizer::push(TokenId id) {
   if (options_.skip_special && tokenizer_.is_special(id)) return {};
   std::string_view bytes = tokenizer_.bytes(id);
-  const bool has_prefix = tokenizer_.spec().algorithm == Algorithm::sentencepiece &&
-                          tokenizer_.spec().add_space_prefix;
+  const bool has_prefix =
+      tokenizer_.spec().algorithm == Algorithm::sentencepiece && tokenizer_.spec().add_space_prefix;
   if (first_ && options_.strip_space_prefix && has_prefix && bytes.starts_with(' ')) {
     bytes.remove_prefix(1);
   }

@@ -37,8 +37,9 @@ class MarkerTrie {
     return (std::uint64_t{node} << 8) | static_cast<unsigned char>(byte);
   }
 
-  std::unordered_map<std::uint64_t, std::uint32_t> edges_;  ///< (node, byte) to node; never iterated
-  std::vector<std::optional<TokenId>> ids_;                 ///< by node; node 0 is the root
+  std::unordered_map<std::uint64_t, std::uint32_t>
+      edges_;                                ///< (node, byte) to node; never iterated
+  std::vector<std::optional<TokenId>> ids_;  ///< by node; node 0 is the root
   std::bitset<256> first_bytes_;
 };
 

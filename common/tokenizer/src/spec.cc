@@ -17,8 +17,8 @@ Error bad(std::string message) { return {Reason::bad_model_file, "tokenizer: " +
 Result<void> check_token(const TokenizerSpec& spec, std::size_t id) {
   const std::string& spelling = spec.tokens[id];
   if (spelling.size() > max_token_bytes) {
-    return bad(fmt::format("token {} has {} bytes, more than {}", id, spelling.size(),
-                           max_token_bytes));
+    return bad(
+        fmt::format("token {} has {} bytes, more than {}", id, spelling.size(), max_token_bytes));
   }
   switch (spec.types[id]) {
     case TokenType::control:
@@ -38,8 +38,8 @@ Result<void> check_token(const TokenizerSpec& spec, std::size_t id) {
     case TokenType::unused:
       return ok();
   }
-  return bad(fmt::format("token {} has the unknown type {}", id,
-                         static_cast<unsigned>(spec.types[id])));
+  return bad(
+      fmt::format("token {} has the unknown type {}", id, static_cast<unsigned>(spec.types[id])));
 }
 
 Result<void> check_sizes(const TokenizerSpec& spec) {
@@ -79,7 +79,8 @@ Result<void> check_ids(const TokenizerSpec& spec) {
       {"eom", spec.eom}, {"unknown", spec.unknown}, {"padding", spec.padding},
   };
   for (const auto& [name, id] : named) {
-    if (id && !inside(*id)) return bad(fmt::format("{} id {} is outside the vocabulary", name, *id));
+    if (id && !inside(*id))
+      return bad(fmt::format("{} id {} is outside the vocabulary", name, *id));
   }
   if (spec.add_bos && !spec.bos) return bad("bos is to be added, but there is no bos token");
   if (spec.add_eos && !spec.eos) return bad("eos is to be added, but there is no eos token");

@@ -52,8 +52,8 @@ Result<void> read_kind(const Metadata& metadata, TokenizerSpec& spec) {
     return ok();
   }
   if (model != "gpt2") {
-    return bad_field(model_key, fmt::format("'{}' is not supported (gpt2 and llama are)",
-                                            printable(model)));
+    return bad_field(model_key,
+                     fmt::format("'{}' is not supported (gpt2 and llama are)", printable(model)));
   }
   spec.algorithm = Algorithm::byte_level_bpe;
   BATON_ASSIGN(const std::string_view pre, metadata.string(pre_key));
@@ -68,8 +68,8 @@ Result<void> read_kind(const Metadata& metadata, TokenizerSpec& spec) {
 Result<void> read_tokens(const Metadata& metadata, TokenizerSpec& spec) {
   BATON_ASSIGN(const modelfile::StringArray tokens, metadata.strings(tokens_key));
   if (tokens.size() > max_vocabulary) {
-    return bad_field(tokens_key, fmt::format("{} tokens, more than {}", tokens.size(),
-                                             max_vocabulary));
+    return bad_field(tokens_key,
+                     fmt::format("{} tokens, more than {}", tokens.size(), max_vocabulary));
   }
   spec.tokens.reserve(tokens.size());
   for (const std::string_view token : tokens) {
@@ -85,8 +85,8 @@ Result<void> read_tokens(const Metadata& metadata, TokenizerSpec& spec) {
     return ok();
   }
   if (types->size() != spec.tokens.size()) {
-    return bad_field(types_key, fmt::format("{} types for {} tokens", types->size(),
-                                            spec.tokens.size()));
+    return bad_field(types_key,
+                     fmt::format("{} types for {} tokens", types->size(), spec.tokens.size()));
   }
   spec.types.reserve(types->size());
   for (std::size_t i = 0; i < types->size(); ++i) {
@@ -102,8 +102,8 @@ Result<void> read_tokens(const Metadata& metadata, TokenizerSpec& spec) {
 Result<void> read_scores(const Metadata& metadata, TokenizerSpec& spec) {
   BATON_ASSIGN(const modelfile::FloatArray scores, metadata.floats(scores_key));
   if (scores.size() != spec.tokens.size()) {
-    return bad_field(scores_key, fmt::format("{} scores for {} tokens", scores.size(),
-                                             spec.tokens.size()));
+    return bad_field(scores_key,
+                     fmt::format("{} scores for {} tokens", scores.size(), spec.tokens.size()));
   }
   spec.scores.reserve(scores.size());
   for (std::size_t i = 0; i < scores.size(); ++i) spec.scores.push_back(scores[i]);
@@ -133,8 +133,7 @@ Result<Merge> parse_merge(std::string_view line, const StringIndex& spellings, s
 Result<void> read_merges(const Metadata& metadata, TokenizerSpec& spec) {
   BATON_ASSIGN(const modelfile::StringArray merges, metadata.strings(merges_key));
   if (merges.size() > max_merges) {
-    return bad_field(merges_key, fmt::format("{} merges, more than {}", merges.size(),
-                                             max_merges));
+    return bad_field(merges_key, fmt::format("{} merges, more than {}", merges.size(), max_merges));
   }
   StringIndex spellings(spec.tokens.size());
   for (std::size_t i = 0; i < spec.tokens.size(); ++i) {
@@ -153,8 +152,8 @@ Result<void> read_id(const Metadata& metadata, const TokenizerSpec& spec, std::s
   BATON_ASSIGN(const auto found, metadata.find_u32(key));
   if (!found) return ok();
   if (*found >= spec.tokens.size()) {
-    return bad_field(key, fmt::format("{} is outside the vocabulary of {} tokens", *found,
-                                      spec.tokens.size()));
+    return bad_field(
+        key, fmt::format("{} is outside the vocabulary of {} tokens", *found, spec.tokens.size()));
   }
   id = static_cast<TokenId>(*found);
   return ok();
@@ -170,8 +169,8 @@ Result<void> read_ids(const Metadata& metadata, TokenizerSpec& spec) {
   return ok();
 }
 
-/// The flags as the file has them. Without the field: a bos for sentencepiece and for Llama 3, whose
-/// converters left it out because it was the rule; none for the rest. Never an eos.
+/// The flags as the file has them. Without the field: a bos for sentencepiece and for Llama 3,
+/// whose converters left it out because it was the rule; none for the rest. Never an eos.
 Result<void> read_flags(const Metadata& metadata, TokenizerSpec& spec) {
   const bool is_piece = spec.algorithm == Algorithm::sentencepiece;
   const bool bos_by_default =

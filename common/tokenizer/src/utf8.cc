@@ -33,7 +33,8 @@ Utf8Char decode_utf8(std::string_view text, std::size_t at) {
   const Lead lead = lead_of(first);
   if (lead.length == 0) return {0, 1, Utf8Status::invalid};
   char32_t value = first & (0x7FU >> lead.length);
-  const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(lead.length, text.size() - at));
+  const auto here =
+      static_cast<std::uint32_t>(std::min<std::size_t>(lead.length, text.size() - at));
   for (std::uint32_t i = 1; i < here; ++i) {
     const auto byte = static_cast<unsigned char>(text[at + i]);
     const unsigned char low = i == 1 ? lead.second_min : 0x80;

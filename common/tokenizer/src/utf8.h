@@ -17,7 +17,7 @@ enum class Utf8Status : std::uint8_t {
 };
 
 struct Utf8Char {
-  char32_t code_point = 0;  ///< only when valid
+  char32_t code_point = 0;   ///< only when valid
   std::uint32_t length = 1;  ///< bytes taken, at least one
   Utf8Status status = Utf8Status::invalid;
 };

@@ -94,8 +94,9 @@ Result<void> check(const TokenizerSpec& spec);
 /// (LDR-15). Ascending.
 std::vector<TokenId> end_of_generation_ids(const TokenizerSpec& spec);
 
-/// Canonical bytes: the same fields give the same bytes and the reverse, on any machine. They are the
-/// bundle that a router loads and the tokenizer's part of the fingerprint. `spec` passed check().
+/// Canonical bytes: the same fields give the same bytes and the reverse, on any machine. They are
+/// the bundle that a router loads and the tokenizer's part of the fingerprint. `spec` passed
+/// check().
 std::string serialise(const TokenizerSpec& spec);
 
 /// Reads serialise()'s bytes back. Every length is checked before allocation (R7). Fails with

@@ -53,8 +53,8 @@ class Tokenizer {
 
   /// Ids of the joined segments. The text should be UTF-8; ill-formed bytes are kept as bytes where
   /// the vocabulary has them. What has no token gives the unknown token (sentencepiece) or is
-  /// dropped (bytes that a byte-level vocabulary lacks), as the reference does. Fails with context_length_exceeded when the text is longer
-  /// than max_bytes.
+  /// dropped (bytes that a byte-level vocabulary lacks), as the reference does. Fails with
+  /// context_length_exceeded when the text is longer than max_bytes.
   Result<std::vector<TokenId>> encode(std::span<const Segment> segments,
                                       const EncodeOptions& options = {}) const;
 
