@@ -94,6 +94,7 @@ void ByteBpe::encode_word(std::string_view word, Merger& merger, std::vector<Tok
   }
   auto& symbols = merger.symbols();
   symbols.clear();
+  symbols.reserve(word.size());
   for (std::size_t i = 0; i < word.size(); ++i) {
     const TokenId id = byte_ids_[static_cast<unsigned char>(word[i])];
     if (id != no_token) symbols.push_back({static_cast<std::uint32_t>(i), 1, id});

@@ -86,6 +86,8 @@ void Merger::start(const Rule& rule) {
   const auto count = static_cast<std::uint32_t>(symbols_.size());
   links_.clear();
   heap_.clear();
+  links_.reserve(count);
+  heap_.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     links_.push_back({i == 0 ? nothing : i - 1, i + 1 == count ? nothing : i + 1, {}});
     if (update(i, rule)) heap_.push_back(entry(links_[i].rule.rank, i));

@@ -15,7 +15,7 @@ Needs transformers 5.19.0, tokenizers 0.23.3, sentencepiece 0.2.3 and gguf 0.19.
 
 A vocabulary file has the fields of a GGUF file under their names there. "plain" has the ids of each
 text as a user's text, where control tokens are data; "parsed" the ids where they are parsed, null
-when equal. No bos or eos is added.
+when equal. No bos or eos is added. "decoded" has ids and their text without special tokens.
 """
 import io
 import json
@@ -28,7 +28,7 @@ os.environ["RAYON_NUM_THREADS"] = "1"
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
-from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer
 
 import texts
@@ -65,6 +65,19 @@ def tokenizers_encoder(tokenizer):
     return encode
 
 
+def decoded(tokenizer, count):
+    """Random ids, which mostly are no well-formed text, and what the reference makes of them."""
+    rng = random.Random(count)
+    # Tokens of few bytes are the ones that cut code points.
+    short = [i for i in range(count) if len(tokenizer.id_to_token(i)) < 3]
+    cases = []
+    for _ in range(300):
+        ids = [rng.choice(short) if rng.random() < 0.8 else rng.randrange(count)
+               for _ in range(rng.randrange(1, 20))]
+        cases.append({"ids": ids, "text": tokenizer.decode(ids, skip_special_tokens=True)})
+    return cases
+
+
 def make_smollm2(path):
     folder, name = os.path.split(os.path.abspath(path))
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name).backend_tokenizer
@@ -74,7 +87,8 @@ def make_smollm2(path):
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
     # The vocabulary has no user-defined token: a third control token stands in.
     markers = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
-    write("smollm2.json", expected(tokenizers_encoder(tokenizer), markers))
+    write("smollm2.json", {**expected(tokenizers_encoder(tokenizer), markers),
+                           "decoded": decoded(tokenizer, tokenizer.get_vocab_size())})
 
 
 def corpus():
@@ -117,16 +131,18 @@ def make_byte_level():
         made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in control])
         made.add_tokens([AddedToken(t, special=False, normalized=False) for t in user])
         assert [made.id_to_token(i) for i in range(len(types))] == tokens + control + user
-        return expected(tokenizers_encoder(made), markers)
+        made.decoder = decoders.ByteLevel()
+        return made, expected(tokenizers_encoder(made), markers)
 
     fields = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": tokens + control + user,
               "tokenizer.ggml.token_type": types, "tokenizer.ggml.merges": [" ".join(m) for m in merges],
               "tokenizer.ggml.bos_token_id": len(tokens), "tokenizer.ggml.eos_token_id": len(tokens) + 3}
-    write("llama3_style.json", {"metadata": {**fields, "tokenizer.ggml.pre": "llama-bpe"},
-                                **reference(split(LLAMA3), True)})
-    write("qwen2_style.json", reference(split(QWEN2), False))
+    llama3, ids = reference(split(LLAMA3), True)
+    write("llama3_style.json", {"metadata": {**fields, "tokenizer.ggml.pre": "llama-bpe"}, **ids,
+                                "decoded": decoded(llama3, len(tokens))})
+    write("qwen2_style.json", reference(split(QWEN2), False)[1])
     write("gpt2_style.json", reference(
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True), False))
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True), False)[1])
 
 
 def split_at(text, spellings):

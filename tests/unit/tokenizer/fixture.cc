@@ -92,6 +92,15 @@ Golden load_golden(std::string_view name) {
   return golden;
 }
 
+std::vector<Decoded> load_decoded(std::string_view name) {
+  std::vector<Decoded> cases;
+  const json::value fixture = load_json(name);
+  for (const json::value& c : fixture.at("decoded").as_array()) {
+    cases.push_back({numbers<TokenId>(c.at("ids")), json::value_to<std::string>(c.at("text"))});
+  }
+  return cases;
+}
+
 GgufWriter fixture_fields(std::string_view name, std::string_view pre) {
   GgufWriter writer;
   const json::value fixture = load_json(name);
@@ -140,6 +149,20 @@ std::vector<TokenId> ids_of(const tokenizer::Tokenizer& tokenizer, std::string_v
   auto ids = tokenizer.encode({&segment, 1}, {.add_special = false});
   if (!ids) throw std::runtime_error(ids.error().message());
   return std::move(*ids);
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7F) {
+      out += c;
+    } else {
+      constexpr char digits[] = "0123456789ABCDEF";
+      out += std::string("\\x") + digits[byte / 16] + digits[byte % 16];
+    }
+  }
+  return out;
 }
 
 }  // namespace baton::test

@@ -24,6 +24,13 @@ struct Golden {
 /// `name` as "smollm2".
 Golden load_golden(std::string_view name);
 
+/// Ids and the reference's text of them, without special tokens.
+struct Decoded {
+  std::vector<TokenId> ids;
+  std::string text;
+};
+std::vector<Decoded> load_decoded(std::string_view name);
+
 /// GGUF fields of a fixture that has a vocabulary; `pre` replaces its pre-tokenizer when given.
 GgufWriter fixture_fields(std::string_view name, std::string_view pre = {});
 
@@ -41,5 +48,8 @@ tokenizer::Tokenizer model_tokenizer(const std::filesystem::path& path);
 /// Ids of one text without bos and eos.
 std::vector<TokenId> ids_of(const tokenizer::Tokenizer& tokenizer, std::string_view text,
                             bool parse_special = false);
+
+/// `text` for a message: bytes outside printable ASCII as \xNN.
+std::string escaped(std::string_view text);
 
 }  // namespace baton::test

@@ -8,20 +8,6 @@
 namespace baton::test {
 namespace {
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7F) {
-      out += c;
-    } else {
-      constexpr char digits[] = "0123456789ABCDEF";
-      out += std::string("\\x") + digits[byte / 16] + digits[byte % 16];
-    }
-  }
-  return out;
-}
-
 void expect_reference(const tokenizer::Tokenizer& tokenizer, const Golden& golden) {
   ASSERT_GE(golden.texts.size(), 2000U);
   ASSERT_EQ(golden.plain.size(), golden.texts.size());
