@@ -52,8 +52,8 @@ Result<void> read_kind(const Metadata& metadata, TokenizerSpec& spec) {
     return ok();
   }
   if (model != "gpt2") {
-    return bad_field(model_key,
-                     fmt::format("'{}' is not supported (gpt2 and llama are)", printable(model)));
+    return bad_field(model_key, fmt::format("is '{}', which is not supported (gpt2 and llama are)",
+                                            printable(model)));
   }
   spec.algorithm = Algorithm::byte_level_bpe;
   BATON_ASSIGN(const std::string_view pre, metadata.string(pre_key));
@@ -62,19 +62,20 @@ Result<void> read_kind(const Metadata& metadata, TokenizerSpec& spec) {
     spec.pre_tokenizer = known.kind;
     return ok();
   }
-  return bad_field(pre_key, fmt::format("pre-tokenizer '{}' is not supported", printable(pre)));
+  return bad_field(
+      pre_key, fmt::format("names the pre-tokenizer '{}', which is not supported", printable(pre)));
 }
 
 Result<void> read_tokens(const Metadata& metadata, TokenizerSpec& spec) {
   BATON_ASSIGN(const modelfile::StringArray tokens, metadata.strings(tokens_key));
   if (tokens.size() > max_vocabulary) {
     return bad_field(tokens_key,
-                     fmt::format("{} tokens, more than {}", tokens.size(), max_vocabulary));
+                     fmt::format("has {} tokens, more than {}", tokens.size(), max_vocabulary));
   }
   spec.tokens.reserve(tokens.size());
   for (const std::string_view token : tokens) {
     if (token.size() > max_token_bytes) {
-      return bad_field(tokens_key, fmt::format("token {} has {} bytes, more than {}",
+      return bad_field(tokens_key, fmt::format("has a token {} of {} bytes, more than {}",
                                                spec.tokens.size(), token.size(), max_token_bytes));
     }
     spec.tokens.emplace_back(token);
@@ -86,13 +87,13 @@ Result<void> read_tokens(const Metadata& metadata, TokenizerSpec& spec) {
   }
   if (types->size() != spec.tokens.size()) {
     return bad_field(types_key,
-                     fmt::format("{} types for {} tokens", types->size(), spec.tokens.size()));
+                     fmt::format("has {} types for {} tokens", types->size(), spec.tokens.size()));
   }
   spec.types.reserve(types->size());
   for (std::size_t i = 0; i < types->size(); ++i) {
     const std::int64_t type = (*types)[i];
     if (type < 1 || type > 6) {
-      return bad_field(types_key, fmt::format("token {} has the unknown type {}", i, type));
+      return bad_field(types_key, fmt::format("gives token {} the unknown type {}", i, type));
     }
     spec.types.push_back(static_cast<TokenType>(type));
   }
@@ -103,7 +104,7 @@ Result<void> read_scores(const Metadata& metadata, TokenizerSpec& spec) {
   BATON_ASSIGN(const modelfile::FloatArray scores, metadata.floats(scores_key));
   if (scores.size() != spec.tokens.size()) {
     return bad_field(scores_key,
-                     fmt::format("{} scores for {} tokens", scores.size(), spec.tokens.size()));
+                     fmt::format("has {} scores for {} tokens", scores.size(), spec.tokens.size()));
   }
   spec.scores.reserve(scores.size());
   for (std::size_t i = 0; i < scores.size(); ++i) spec.scores.push_back(scores[i]);
@@ -111,10 +112,11 @@ Result<void> read_scores(const Metadata& metadata, TokenizerSpec& spec) {
   BATON_ASSIGN(const auto squeeze,
                metadata.find_boolean("tokenizer.ggml.remove_extra_whitespaces"));
   if (squeeze.value_or(false)) {
-    return bad_field("tokenizer.ggml.remove_extra_whitespaces", "true is not supported");
+    return bad_field("tokenizer.ggml.remove_extra_whitespaces", "is true, which is not supported");
   }
   if (metadata.contains("tokenizer.ggml.precompiled_charsmap")) {
-    return bad_field("tokenizer.ggml.precompiled_charsmap", "normalisation is not supported");
+    return bad_field("tokenizer.ggml.precompiled_charsmap",
+                     "asks for a normalisation, which is not supported");
   }
   return ok();
 }
@@ -127,13 +129,14 @@ Result<Merge> parse_merge(std::string_view line, const StringIndex& spellings, s
     const auto right = spellings.find(line.substr(space + 1));
     if (left && right) return Merge{*left, *right};
   }
-  return bad_field(merges_key, fmt::format("merge {} is not two tokens", rank));
+  return bad_field(merges_key, fmt::format("has a merge {} that is not two tokens", rank));
 }
 
 Result<void> read_merges(const Metadata& metadata, TokenizerSpec& spec) {
   BATON_ASSIGN(const modelfile::StringArray merges, metadata.strings(merges_key));
   if (merges.size() > max_merges) {
-    return bad_field(merges_key, fmt::format("{} merges, more than {}", merges.size(), max_merges));
+    return bad_field(merges_key,
+                     fmt::format("has {} merges, more than {}", merges.size(), max_merges));
   }
   StringIndex spellings(spec.tokens.size());
   for (std::size_t i = 0; i < spec.tokens.size(); ++i) {
@@ -153,7 +156,7 @@ Result<void> read_id(const Metadata& metadata, const TokenizerSpec& spec, std::s
   if (!found) return ok();
   if (*found >= spec.tokens.size()) {
     return bad_field(
-        key, fmt::format("{} is outside the vocabulary of {} tokens", *found, spec.tokens.size()));
+        key, fmt::format("is {}, outside the vocabulary of {} tokens", *found, spec.tokens.size()));
   }
   id = static_cast<TokenId>(*found);
   return ok();
@@ -212,8 +215,8 @@ Result<TokenizerSpec> spec_from(const Metadata& metadata) {
   BATON_ASSIGN(const auto chat_template, metadata.find_string(template_key));
   if (chat_template) {
     if (chat_template->size() > max_template_bytes) {
-      return bad_field(template_key, fmt::format("{} bytes, more than {}", chat_template->size(),
-                                                 max_template_bytes));
+      return bad_field(template_key, fmt::format("has {} bytes, more than {}",
+                                                 chat_template->size(), max_template_bytes));
     }
     spec.chat_template = *chat_template;
   }

@@ -52,6 +52,22 @@ TEST(PieceBpe, TheBestScoreMergesFirstAndTheLeftmostOfEquals) {
   EXPECT_EQ(ids_of(tokenizer, "aaa"), (Ids{5, 1}));
 }
 
+TEST(PieceBpe, OfEqualScoresTheLeftmostMergesWhateverTheOrderOfIds) {
+  const Tokenizer tokenizer = make({{"a", -9}, {"b", -9}, {"c", -9}, {"bc", -1}, {"ab", -1}});
+  EXPECT_EQ(ids_of(tokenizer, "abc"), (Ids{5, 3}));
+}
+
+// Converters write the spaces of added tokens as spaces, those of trained ones as U+2581.
+TEST(PieceBpe, SpacesOfUserDefinedTokensMayBeSpelledEitherWay) {
+  const Tokenizer tokenizer = make({{"a", -9},
+                                    {"\xE2\x96\x81", -9},
+                                    {"  ", 0, TokenType::user_defined},
+                                    {"\xE2\x96\x81x", 0, TokenType::user_defined}});
+  EXPECT_EQ(ids_of(tokenizer, "a  a x a"), (Ids{1, 3, 1, 4, 2, 1}));
+  EXPECT_EQ(tokenizer.bytes(3), "  ");
+  EXPECT_EQ(tokenizer.bytes(4), " x");
+}
+
 TEST(PieceBpe, PartsThatAreNoTokensCanStillMerge) {
   const Tokenizer tokenizer = make({{"xy", -1}, {"xyz", -2}});
   EXPECT_EQ(ids_of(tokenizer, "xyz"), Ids{2});

@@ -102,7 +102,7 @@ TEST(SpecMetadata, KnownPreTokenizersAreToldApart) {
 TEST(SpecMetadata, AnUnknownModelIsRefusedByName) {
   ByteLevelFields fields;
   fields.model = "rwkv";
-  EXPECT_THAT(refusal(fields.writer()), HasSubstr("'rwkv' is not supported"));
+  EXPECT_THAT(refusal(fields.writer()), HasSubstr("'rwkv', which is not supported"));
 }
 
 TEST(SpecMetadata, NothingAtAllIsRefused) {
@@ -121,14 +121,15 @@ TEST(SpecMetadata, ListsOfOtherLengthsAreRefused) {
 TEST(SpecMetadata, WrongValuesAreRefusedWithTheirPlace) {
   ByteLevelFields types;
   types.types[2] = 7;
-  EXPECT_THAT(refusal(types.writer()), HasSubstr("token 2 has the unknown type 7"));
+  EXPECT_THAT(refusal(types.writer()), HasSubstr("gives token 2 the unknown type 7"));
   ByteLevelFields byte;
   byte.types[1] = 6;
   EXPECT_THAT(refusal(byte.writer()), HasSubstr("token 1 has the type byte"));
   for (const char* const merge : {"a c", "ab", "", " b", "a b "}) {
     ByteLevelFields merges;
     merges.merges.emplace_back(merge);
-    EXPECT_THAT(refusal(merges.writer()), HasSubstr("merge 1 is not two tokens")) << merge;
+    EXPECT_THAT(refusal(merges.writer()), HasSubstr("has a merge 1 that is not two tokens"))
+        << merge;
   }
   ByteLevelFields spelled;
   spelled.merges.emplace_back("b a");
@@ -146,7 +147,7 @@ TEST(SpecMetadata, IdsOutsideTheVocabularyAreRefused) {
     EXPECT_EQ(refusal(ByteLevelFields{}.writer().add_u32(key, 3)), "") << key;
     const std::string message = refusal(ByteLevelFields{}.writer().add_u32(key, 4));
     EXPECT_THAT(message, HasSubstr(key));
-    EXPECT_THAT(message, HasSubstr("4 is outside the vocabulary"));
+    EXPECT_THAT(message, HasSubstr("is 4, outside the vocabulary"));
   }
 }
 
@@ -168,7 +169,7 @@ TEST(SpecMetadata, TextChangesThatWeDoNotMakeAreRefused) {
 TEST(SpecMetadata, TooLongSpellingsAreRefused) {
   ByteLevelFields normal;
   normal.tokens[2] = std::string(tokenizer::max_token_bytes + 1, 'a');
-  EXPECT_THAT(refusal(normal.writer()), HasSubstr("token 2 has 4097 bytes"));
+  EXPECT_THAT(refusal(normal.writer()), HasSubstr("has a token 2 of 4097 bytes"));
   ByteLevelFields marker;
   marker.tokens[3] = std::string(tokenizer::max_marker_bytes + 1, 'a');
   EXPECT_THAT(refusal(marker.writer()), HasSubstr("special token 3 has 257 bytes"));

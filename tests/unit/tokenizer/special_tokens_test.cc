@@ -75,7 +75,7 @@ TEST(SpecialTokens, UserDefinedTokensAreFoundInAnyText) {
   const Tokenizer tokenizer = fixture_tokenizer("llama3_style");
   const TokenId tool = id_of(tokenizer, "<tool_call>");
   EXPECT_EQ(ids_of(tokenizer, "<tool_call>"), std::vector<TokenId>{tool});
-  // The longest spelling wins, and a shorter one is found where the longer does not fit.
+  // Two spellings with a common beginning are told apart.
   EXPECT_EQ(ids_of(tokenizer, "<tool><tool_call>"),
             (std::vector<TokenId>{id_of(tokenizer, "<tool>"), tool}));
 }
