@@ -82,8 +82,8 @@ void quantise_row(const float* x, int groups, int bias, QuantisedGroup* out) {
     std::int32_t sum = 0;
     for (int i = 0; i < group_inputs; ++i) {
       // Adding and taking away 1.5 * 2^23 rounds to the nearest even integer.
-      to.values[i] =
-          usable ? static_cast<std::int8_t>(from[i] * inverse + exp_magic - exp_magic) : 0;
+      const float rounded = usable ? from[i] * inverse + exp_magic - exp_magic : 0;
+      to.values[i] = static_cast<std::int8_t>(rounded);
       sum += to.values[i];
     }
     to.scale = usable ? amax / 127.0F : finite ? 0.0F : std::numeric_limits<float>::quiet_NaN();
