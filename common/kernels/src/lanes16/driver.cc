@@ -167,16 +167,16 @@ class Lanes16 final : public Kernels {
     const std::size_t all_groups = groups * x.rows;
     auto* values = values_.get<std::int8_t>(inputs * x.rows);
     auto* scales = scales_.get<float>(all_groups * 3);
-    auto* sums = reinterpret_cast<std::int32_t*>(scales + all_groups);
+    auto* corrections = reinterpret_cast<std::int32_t*>(scales + all_groups);
     float* scaled_sums = scales + 2 * all_groups;
     each_row(x.rows, x.cols, [&](int r) {
       const std::size_t at = static_cast<std::size_t>(r) * groups;
-      ops_.quantise_row(x.row(r), shape.steps,
-                        {values + static_cast<std::size_t>(r) * inputs, scales + at, sums + at,
-                         scaled_sums + at});
+      ops_.quantise_row(x.row(r), shape.steps, shape.bias(),
+                        {values + static_cast<std::size_t>(r) * inputs, scales + at,
+                         corrections + at, scaled_sums + at});
     });
     return {reinterpret_cast<const std::uint32_t*>(values), static_cast<std::ptrdiff_t>(inputs / 4),
-            scales, sums, scaled_sums};
+            scales, corrections, scaled_sums};
   }
 
   /// Cuts a product into tasks: over panels, and over rows where they are many.

@@ -11,10 +11,10 @@ namespace baton::kernels {
 struct Activations {
   const std::uint32_t* words = nullptr;
   std::ptrdiff_t stride = 0;
-  // Integer arithmetic only, [row][group]: value = scale * int8; sum of the group's int8; and
-  // scale * sum for weights with minima.
+  // Integer arithmetic only, [row][group]: value = scale * int8; minus the weights' bias times
+  // the sum of the group's int8; and scale * sum for weights with minima.
   const float* scales = nullptr;
-  const std::int32_t* sums = nullptr;
+  const std::int32_t* corrections = nullptr;
   const float* scaled_sums = nullptr;
 };
 
@@ -34,7 +34,7 @@ struct LinearTask {
 struct QuantisedRow {
   std::int8_t* values;
   float* scales;
-  std::int32_t* sums;
+  std::int32_t* corrections;
   float* scaled_sums;
 };
 
@@ -83,7 +83,8 @@ inline bool sees(const Query& query, std::int64_t begin, std::int64_t end) {
 
 struct Lanes16Ops {
   std::string_view name;
-  void (*quantise_row)(const float* x, int groups, const QuantisedRow& out);
+  /// `bias` is what the packed weights have been raised by.
+  void (*quantise_row)(const float* x, int groups, int bias, const QuantisedRow& out);
   /// (n + 1) / 2 words.
   void (*round_row)(const float* x, int n, std::uint32_t* out);
   void (*linear)(const LinearTask& task);

@@ -27,6 +27,11 @@ struct PanelShape {
   std::size_t scales_offset = 0;
   std::size_t panel_bytes = 0;
 
+  /// What stored weights are higher than their values, to be unsigned.
+  int bias() const {
+    if (arithmetic == Arithmetic::q8_0) return 128;
+    return arithmetic == Arithmetic::q4_0 ? 8 : 0;
+  }
   bool integer() const { return arithmetic >= Arithmetic::q4_0; }
 };
 

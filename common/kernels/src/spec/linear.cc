@@ -67,7 +67,7 @@ float integer_dot(const Output& o, const Activations& x, int row) {
 
 }  // namespace
 
-void quantise_row(const float* x, int groups, const QuantisedRow& out) {
+void quantise_row(const float* x, int groups, int bias, const QuantisedRow& out) {
   for (int g = 0; g < groups; ++g) {
     const float* from = x + g * group_inputs;
     std::int8_t* to = out.values + g * group_inputs;
@@ -89,7 +89,7 @@ void quantise_row(const float* x, int groups, const QuantisedRow& out) {
     out.scales[g] = usable   ? amax / 127.0F
                     : finite ? 0.0F
                              : std::numeric_limits<float>::quiet_NaN();
-    out.sums[g] = sum;
+    out.corrections[g] = -bias * sum;
     out.scaled_sums[g] = out.scales[g] * static_cast<float>(sum);
   }
 }
