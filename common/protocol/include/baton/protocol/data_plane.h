@@ -21,8 +21,8 @@ struct SlotRun {
   friend bool operator==(const SlotRun&, const SlotRun&) = default;
 };
 
-/// Blocks of one layer group of a grant. slots[i] in run order holds the units
-/// [first_unit + i * block_units, …).
+/// Blocks of one layer group of a grant, in run order: the first is the block that contains unit
+/// first_unit, i.e. local index first_unit / block_units of the sequence.
 struct GrantGroup {
   std::uint32_t group = 0;
   std::uint32_t block_units = 1;

@@ -112,6 +112,10 @@ class Transport {
   /// Makes progress and appends events. Spins briefly, then sleeps up to `max_wait` on a descriptor
   /// until there is something to do or wake() is called.
   virtual void poll(Duration max_wait, std::vector<Event>& events) = 0;
+  /// For a thread that drives several transports and sleeps on all of them: a descriptor that
+  /// becomes readable when poll() has something to do, or -1 when it has already. Called before
+  /// each sleep.
+  virtual int arm() = 0;
   virtual void wake() = 0;
 };
 

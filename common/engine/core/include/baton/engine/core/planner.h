@@ -1,0 +1,53 @@
+// What the next step computes: pure functions of the sequences, the pools and the measured rates.
+//
+// Decode: every sequence that decodes has one row (continuous batching), unless the step would be
+// longer than its limit; then those that waited longest go first. Prefill: ordered by deadline,
+// then arrival; several prompts share a step, long ones are cut, and while others wait one prompt
+// gets at most half of a step's rows, so that short prompts pass a long one. Memory: when a
+// decoding sequence cannot grow, the youngest sequence that holds blocks and is younger than it is
+// preempted; if there is none it waits. A prompt starts only when all of it fits (HNG-14) beside
+// one more block for each decoding sequence, and prompts start in order.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "baton/base/time.h"
+#include "baton/engine/core/rate_model.h"
+#include "baton/engine/core/sequence.h"
+#include "baton/engine/core/step.h"
+#include "baton/kvcache/core/block_pools.h"
+
+namespace baton::engine {
+
+struct PlanLimits {
+  std::int64_t token_budget = 2048;  ///< most rows of a step
+  /// Most rows of one sequence's chunk; the tests' way to force chunks.
+  std::int64_t chunk_rows = 2048;
+  Duration decode_step = std::chrono::milliseconds(100);  ///< steps with decode rows
+  Duration layer = std::chrono::milliseconds(100);        ///< one layer of any step
+  int layers = 1;
+};
+
+struct PlanDecision {
+  StepPlan step;
+  /// To be preempted (Sequence::preempt) before the step is prepared.
+  std::vector<SequenceId> preempt;
+  /// Would not fit with the pools to themselves: to be ended with Reason::cannot_grow.
+  std::vector<SequenceId> cannot_grow;
+};
+
+/// Prefill rows only: the prefill node's plan.
+PlanDecision plan_prefill(const SequenceTable& table, const kvcache::BlockPools& pools,
+                          const RateModel& rates, const PlanLimits& limits);
+
+/// Decode rows only.
+PlanDecision plan_decode(const SequenceTable& table, const kvcache::BlockPools& pools,
+                         const RateModel& rates, const PlanLimits& limits);
+
+/// Decode rows, then prefill chunks in what the decode step limit leaves: the decode node's plan
+/// (its prefills are recomputed victims and local prefixes) and that of one process alone.
+PlanDecision plan_mixed(const SequenceTable& table, const kvcache::BlockPools& pools,
+                        const RateModel& rates, const PlanLimits& limits);
+
+}  // namespace baton::engine

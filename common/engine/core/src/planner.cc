@@ -1,0 +1,301 @@
+#include "baton/engine/core/planner.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace baton::engine {
+namespace {
+
+// Chunks end at multiples of this where they can: whole units leave for the decode node at once.
+constexpr std::int64_t chunk_alignment = 16;
+// While prompts wait beside decode rows, decode rows alone fill at most so much of the step limit.
+constexpr int decode_share_percent = 80;
+
+using Candidate = std::pair<SequenceId, const Sequence*>;
+
+class Planner {
+ public:
+  Planner(const SequenceTable& table, const kvcache::BlockPools& pools, const RateModel& rates,
+          const PlanLimits& limits)
+      : table_(table), pools_(pools), rates_(rates), limits_(limits) {
+    for (int g = 0; g < pools.groups(); ++g) free_.push_back(pools.free_blocks(g));
+  }
+
+  void add_decode_rows(bool leave_room_for_prefill);
+  void add_prefill_rows();
+  PlanDecision finish();
+
+ private:
+  std::vector<Candidate> in_phase(Phase phase) const;
+  std::vector<Candidate> decode_candidates(bool leave_room_for_prefill) const;
+  bool gone(SequenceId id) const { return gone_.contains(id); }
+  bool try_take(const Sequence& sequence, std::int64_t end, std::int64_t keep_free);
+  std::vector<Candidate> victims_of(SequenceId id) const;
+  bool make_room(SequenceId id, const Sequence& sequence);
+  void give_up(SequenceId id);
+  void preempt(SequenceId id, const Sequence& sequence);
+
+  std::int64_t step_rows() const;
+  std::int64_t rows_allowed(std::int64_t first_position, std::int64_t at_most) const;
+  std::int64_t fitting_chunk(const Sequence& sequence, std::int64_t count, std::int64_t keep_free);
+  void start_prefills(std::vector<Candidate> candidates, std::int64_t budget);
+  void top_up_prefills(std::int64_t budget);
+  void break_deadlock();
+
+  const SequenceTable& table_;
+  const kvcache::BlockPools& pools_;
+  const RateModel& rates_;
+  const PlanLimits& limits_;
+  std::vector<std::int64_t> free_;  // blocks per group that the plan has not used yet
+  std::set<SequenceId> gone_;       // preempted or given up by this plan
+  PlanDecision decision_;
+};
+
+std::vector<Candidate> Planner::in_phase(Phase phase) const {
+  std::vector<Candidate> out;
+  for (const auto& [id, sequence] : table_.all()) {
+    if (sequence.phase() == phase) out.emplace_back(id, &sequence);
+  }
+  return out;
+}
+
+bool Planner::try_take(const Sequence& sequence, std::int64_t end, std::int64_t keep_free) {
+  const auto need = pools_.need(sequence.blocks(), sequence.coverage(end));
+  for (std::size_t g = 0; g < free_.size(); ++g) {
+    if (need[g] > 0 && need[g] + keep_free > free_[g]) return false;
+  }
+  for (std::size_t g = 0; g < free_.size(); ++g) free_[g] -= need[g];
+  return true;
+}
+
+void Planner::give_up(SequenceId id) {
+  decision_.cannot_grow.push_back(id);
+  gone_.insert(id);
+}
+
+void Planner::preempt(SequenceId id, const Sequence& sequence) {
+  decision_.preempt.push_back(id);
+  gone_.insert(id);
+  const auto freed = pools_.freed_by_release(sequence.blocks());
+  for (std::size_t g = 0; g < free_.size(); ++g) free_[g] += freed[g];
+}
+
+/// Younger sequences that hold blocks, the youngest first.
+std::vector<Candidate> Planner::victims_of(SequenceId id) const {
+  std::vector<Candidate> out;
+  for (auto at = table_.all().rbegin(); at != table_.all().rend() && at->first > id; ++at) {
+    const auto& [other, victim] = *at;
+    const bool holds = victim.phase() != Phase::finished && !victim.blocks().empty();
+    if (holds && !gone(other)) out.emplace_back(other, &victim);
+  }
+  return out;
+}
+
+/// Preempts as many younger sequences as it takes; nobody when that would not be enough.
+bool Planner::make_room(SequenceId id, const Sequence& sequence) {
+  const std::int64_t end = sequence.cached() + 1;
+  if (try_take(sequence, end, 0)) return true;
+  const auto need = pools_.need(sequence.blocks(), sequence.coverage(end));
+  std::vector<std::int64_t> free = free_;
+  std::size_t count = 0;
+  const std::vector<Candidate> victims = victims_of(id);
+  const auto enough = [&] {
+    for (std::size_t g = 0; g < free.size(); ++g) {
+      if (need[g] > free[g]) return false;
+    }
+    return true;
+  };
+  for (; count < victims.size() && !enough(); ++count) {
+    const auto freed = pools_.freed_by_release(victims[count].second->blocks());
+    for (std::size_t g = 0; g < free.size(); ++g) free[g] += freed[g];
+  }
+  if (!enough()) return false;
+  for (std::size_t i = 0; i < count; ++i) preempt(victims[i].first, *victims[i].second);
+  return try_take(sequence, end, 0);
+}
+
+/// Those that decode in this step: all, or as many as the step limit allows, the ones that have
+/// waited longest first. Returned in order of admission.
+std::vector<Candidate> Planner::decode_candidates(bool leave_room_for_prefill) const {
+  std::vector<Candidate> all = in_phase(Phase::decode);
+  const Duration limit = leave_room_for_prefill ? limits_.decode_step * decode_share_percent / 100
+                                                : limits_.decode_step;
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    return a.second->last_step() < b.second->last_step();
+  });
+  StepShape shape;
+  std::size_t count = 0;
+  for (; count < all.size(); ++count) {
+    StepShape trial = shape;
+    trial.add(all[count].second->cached(), 1);
+    const bool too_long = rates_.predict(trial) > limit || trial.rows > limits_.token_budget;
+    if (count > 0 && too_long) break;
+    shape = trial;
+  }
+  all.resize(count);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+void Planner::add_decode_rows(bool leave_room_for_prefill) {
+  for (const auto& [id, sequence] : decode_candidates(leave_room_for_prefill)) {
+    if (gone(id)) continue;
+    if (!pools_.could_fit(sequence->cached() + 1, 1)) {
+      give_up(id);
+    } else if (make_room(id, *sequence)) {
+      decision_.step.decode.push_back({id, sequence->cached()});
+      decision_.step.shape.add(sequence->cached(), 1);
+    }
+  }
+}
+
+/// Most rows of this step, prefill rows and decode rows together.
+std::int64_t Planner::step_rows() const {
+  if (!decision_.step.decode.empty()) return limits_.token_budget;
+  const std::int64_t flat = rates_.flat_rows();
+  return flat == 0 ? limits_.token_budget : std::min(limits_.token_budget, flat);
+}
+
+std::int64_t Planner::rows_allowed(std::int64_t first_position, std::int64_t at_most) const {
+  const bool decodes = !decision_.step.decode.empty();
+  const Duration by_layers = limits_.layer * limits_.layers;
+  const Duration limit = decodes ? std::min(limits_.decode_step, by_layers) : by_layers;
+  const std::int64_t rows =
+      rates_.rows_within(decision_.step.shape, first_position, at_most, limit);
+  // A step with nothing else in it makes progress whatever it is predicted to take.
+  return decision_.step.empty() ? std::max<std::int64_t>(rows, std::min<std::int64_t>(at_most, 1))
+                                : rows;
+}
+
+/// Takes blocks for the greatest chunk of at most `count` rows that they allow; 0: none.
+std::int64_t Planner::fitting_chunk(const Sequence& sequence, std::int64_t count,
+                                    std::int64_t keep_free) {
+  const std::int64_t first = sequence.cached();
+  if (first + count < sequence.length()) {
+    const std::int64_t aligned = (first + count) / chunk_alignment * chunk_alignment;
+    if (aligned > first) count = aligned - first;
+  }
+  // Full groups are reserved whole and do not depend on the chunk; window groups do.
+  for (; count > 0; count /= 2) {
+    if (try_take(sequence, first + count, keep_free)) return count;
+  }
+  return 0;
+}
+
+void Planner::start_prefills(std::vector<Candidate> candidates, std::int64_t budget) {
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tuple(a.second->deadline(), a.second->arrival(), a.first) <
+           std::tuple(b.second->deadline(), b.second->arrival(), b.first);
+  });
+  const std::int64_t share = candidates.size() > 1 ? std::max<std::int64_t>(budget / 2, 1) : budget;
+  const auto decoding = static_cast<std::int64_t>(decision_.step.decode.size());
+  bool may_start = true;
+  for (const auto& [id, sequence] : candidates) {
+    const bool started = !sequence->blocks().empty();
+    if (gone(id) || (!started && !may_start)) continue;
+    const std::int64_t left = sequence->length() - sequence->cached();
+    const std::int64_t room = budget - decision_.step.shape.rows;
+    const std::int64_t wanted = std::min({left, room, share, limits_.chunk_rows});
+    const std::int64_t allowed =
+        rows_allowed(sequence->cached(), std::max<std::int64_t>(wanted, 0));
+    if (allowed == 0) break;
+    const std::int64_t count = fitting_chunk(*sequence, allowed, started ? 0 : decoding);
+    if (count == 0) {
+      // Nobody overtakes a prompt that waits for memory, or a long one might wait for ever.
+      may_start = may_start && started;
+      continue;
+    }
+    decision_.step.prefill.push_back({id, sequence->cached(), count});
+    decision_.step.shape.add(sequence->cached(), count);
+  }
+}
+
+/// Gives the rows that are left over to the planned chunks, in their order.
+void Planner::top_up_prefills(std::int64_t budget) {
+  for (PrefillRows& rows : decision_.step.prefill) {
+    const Sequence& sequence = *table_.find(rows.sequence);
+    const std::int64_t end = rows.first_position + rows.count;
+    const std::int64_t wanted =
+        std::min({sequence.length() - end, budget - decision_.step.shape.rows,
+                  limits_.chunk_rows - rows.count});
+    if (wanted <= 0) continue;
+    std::int64_t more = rows_allowed(end, wanted);
+    if (end + more < sequence.length()) {
+      more = std::max<std::int64_t>((end + more) / chunk_alignment * chunk_alignment - end, 0);
+    }
+    // Blocks up to `end` were counted already: only what lies beyond them is taken here.
+    kvcache::Coverage span = sequence.coverage(end + more);
+    const auto have = pools_.need(sequence.blocks(), sequence.coverage(end));
+    const auto want = pools_.need(sequence.blocks(), span);
+    bool fits = more > 0;
+    for (std::size_t g = 0; g < free_.size(); ++g) fits = fits && want[g] - have[g] <= free_[g];
+    if (!fits) continue;
+    for (std::size_t g = 0; g < free_.size(); ++g) free_[g] -= want[g] - have[g];
+    rows.count += more;
+    decision_.step.shape.add(end, more);
+  }
+}
+
+/// Several started prompts can hold the window blocks that each of them waits for; then the
+/// youngest gives way. One alone waits: what it lacks is pinned by transfers that will end.
+void Planner::break_deadlock() {
+  if (!decision_.step.empty() || !decision_.preempt.empty()) return;
+  std::vector<Candidate> holders;
+  for (const Candidate& candidate : in_phase(Phase::prefill)) {
+    if (!gone(candidate.first) && !candidate.second->blocks().empty()) holders.push_back(candidate);
+  }
+  if (holders.size() > 1) preempt(holders.back().first, *holders.back().second);
+}
+
+void Planner::add_prefill_rows() {
+  std::vector<Candidate> candidates;
+  for (const Candidate& candidate : in_phase(Phase::prefill)) {
+    if (gone(candidate.first)) continue;
+    if (pools_.could_fit(candidate.second->length(), 1)) {
+      candidates.push_back(candidate);
+    } else {
+      give_up(candidate.first);
+    }
+  }
+  const std::int64_t budget = step_rows();
+  start_prefills(std::move(candidates), budget);
+  top_up_prefills(budget);
+  break_deadlock();
+}
+
+PlanDecision Planner::finish() {
+  decision_.step.predicted = rates_.predict(decision_.step.shape);
+  return std::move(decision_);
+}
+
+bool any_prefill(const SequenceTable& table) {
+  return std::any_of(table.all().begin(), table.all().end(),
+                     [](const auto& entry) { return entry.second.phase() == Phase::prefill; });
+}
+
+}  // namespace
+
+PlanDecision plan_prefill(const SequenceTable& table, const kvcache::BlockPools& pools,
+                          const RateModel& rates, const PlanLimits& limits) {
+  Planner planner(table, pools, rates, limits);
+  planner.add_prefill_rows();
+  return planner.finish();
+}
+
+PlanDecision plan_decode(const SequenceTable& table, const kvcache::BlockPools& pools,
+                         const RateModel& rates, const PlanLimits& limits) {
+  Planner planner(table, pools, rates, limits);
+  planner.add_decode_rows(false);
+  return planner.finish();
+}
+
+PlanDecision plan_mixed(const SequenceTable& table, const kvcache::BlockPools& pools,
+                        const RateModel& rates, const PlanLimits& limits) {
+  Planner planner(table, pools, rates, limits);
+  planner.add_decode_rows(any_prefill(table));
+  planner.add_prefill_rows();
+  return planner.finish();
+}
+
+}  // namespace baton::engine

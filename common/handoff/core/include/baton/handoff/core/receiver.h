@@ -1,0 +1,136 @@
+// The receiving side of handoffs: which units may enter which blocks, and whether a commit is
+// proved. Pure: events in, effects out. Its states are in ARCHITECTURE.md.
+//
+// No byte enters a grant's blocks except by an AcceptUnits of this class, made after the header was
+// checked against the open grant. Blocks are reusable after GrantClosed alone (quarantine).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "baton/base/time.h"
+#include "baton/handoff/core/types.h"
+#include "baton/protocol/unit_header.h"
+
+namespace baton::handoff {
+
+struct ReceiverLimits {
+  /// From a commit's arrival until everything must be there.
+  Duration units_patience = std::chrono::seconds(10);
+};
+
+// Effects.
+struct AcceptUnits {
+  TransferId offer;
+  std::vector<Piece> pieces;
+};
+/// Counted by reason.
+struct RefuseUnits {
+  TransferId offer;
+  Reason reason = Reason::internal;
+};
+struct CancelReceive {
+  TransferId offer;
+};
+struct RefuseCommit {
+  LinkId link;
+  protocol::CommitRefused message;
+};
+/// Everything that the commit announces is in place and proved. Comes once a grant.
+struct CommitVerified {
+  LinkId link;
+  protocol::Commit commit;
+};
+struct GrantClosed {
+  std::uint64_t grant = 0;
+};
+using ReceiverEffect = std::variant<AcceptUnits, RefuseUnits, CancelReceive, RefuseCommit,
+                                    CommitVerified, GrantClosed>;
+
+class Receiver {
+ public:
+  Receiver(Geometry geometry, Digest256 fingerprint, Epoch own_epoch, ReceiverLimits limits);
+
+  /// The node core holds these blocks for the attempt (one entry a group, matching the grant).
+  void open(const protocol::AttemptKey& key, protocol::Grant grant,
+            std::vector<LocalBlocks> blocks);
+  /// No unit is accepted any more; GrantClosed follows when no receive is open.
+  void close(std::uint64_t grant);
+
+  void link_up(LinkId link, RequestId secret);
+  void link_down(LinkId link);
+  /// A data message is offered. Its answer (AcceptUnits or RefuseUnits) is among the effects.
+  void offered(LinkId link, TransferId offer, const Result<protocol::UnitHeader>& header,
+               std::uint64_t payload_bytes);
+  /// The receive ended. `contents`: digests of the units as they now lie in memory, K then V; empty
+  /// unless everything arrived.
+  void received(TransferId offer, const std::vector<Digest128>& contents);
+  void commit(LinkId link, protocol::Commit commit, Instant now);
+  void tick(Instant now);
+
+  std::vector<ReceiverEffect> take_effects();
+  std::size_t grants() const { return grants_.size(); }
+
+ private:
+  enum class Unit : std::uint8_t { missing, receiving, present, bad };
+
+  struct Layer {
+    std::vector<Unit> state;      ///< [unit - first]; K and V travel and count together
+    std::vector<Digest128> k, v;  ///< content digests of present units
+  };
+  struct Group {
+    std::uint32_t first = 0;
+    std::uint32_t end = 0;
+    LocalBlocks blocks;
+    std::vector<Layer> layers;  ///< by index in the group
+  };
+  struct WaitingCommit {
+    LinkId link;
+    protocol::Commit commit;
+    Instant deadline;
+  };
+  struct OpenGrant {
+    protocol::AttemptKey key;
+    protocol::Grant grant;
+    std::vector<Group> groups;
+    std::size_t open_receives = 0;
+    std::size_t missing = 0;  ///< (layer, unit) pairs that are not present
+    std::optional<WaitingCommit> waiting;
+    bool bad_reported = false;
+    bool verified = false;
+    bool closing = false;
+  };
+  struct OpenReceive {
+    LinkId link;
+    std::uint64_t grant = 0;
+    protocol::UnitHeader header;
+  };
+
+  Reason check_offer(const OpenGrant& grant, const protocol::UnitHeader& header,
+                     std::uint64_t payload_bytes) const;
+  Reason check_slots(const OpenGrant& grant, const protocol::UnitHeader& header) const;
+  std::optional<CommitVerified> settle(OpenGrant& grant);
+  std::optional<std::pair<Reason, std::string>> check_commit(const OpenGrant& grant,
+                                                             const protocol::Commit& commit) const;
+  std::optional<std::string> check_components(const OpenGrant& grant,
+                                              const protocol::Commit& commit, Reason& reason) const;
+  bool roots_equal(const OpenGrant& grant, const protocol::Commit& commit) const;
+  std::vector<protocol::UnitRange> take_bad(OpenGrant& grant);
+  void refuse_commit(OpenGrant& grant, Reason reason, std::string message,
+                     std::vector<protocol::UnitRange> bad);
+  std::pair<std::uint32_t, std::uint32_t> place_of(std::uint32_t layer) const;
+
+  Geometry geometry_;
+  Digest256 fingerprint_;
+  Epoch own_epoch_;
+  ReceiverLimits limits_;
+  std::map<std::uint64_t, OpenGrant> grants_;
+  std::map<LinkId, RequestId> secrets_;
+  std::map<TransferId, OpenReceive> receives_;
+  std::vector<ReceiverEffect> effects_;
+};
+
+}  // namespace baton::handoff

@@ -1,0 +1,92 @@
+#include "baton/engine/core/rate_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include <gtest/gtest.h>
+
+namespace baton::engine {
+namespace {
+
+/// A machine with a fixed cost per step, a cost per row and a cost per key.
+Duration machine(const StepShape& shape) {
+  const double rows = static_cast<double>(shape.rows);
+  const double us = std::max(4'000.0, 300.0 * rows) + 0.05 * static_cast<double>(shape.keys);
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(us * 1'000));
+}
+
+RateModel trained() {
+  RateModel model;
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 400; ++i) {
+    StepShape shape;
+    const auto rows = std::int64_t{1} << (random() % 10);
+    shape.add(static_cast<std::int64_t>(random() % 4'000), rows);
+    model.observe(shape, machine(shape));
+  }
+  return model;
+}
+
+TEST(RateModel, PredictsAMachineItHasMeasuredWithinAQuarter) {
+  const RateModel model = trained();
+  for (const std::int64_t rows : {1, 3, 16, 40, 200, 512}) {
+    for (const std::int64_t first : {0, 500, 3'000}) {
+      StepShape shape;
+      shape.add(first, rows);
+      const double ratio = seconds(model.predict(shape)) / seconds(machine(shape));
+      EXPECT_GT(ratio, 0.75) << rows << " rows at " << first;
+      EXPECT_LT(ratio, 1.34) << rows << " rows at " << first;
+    }
+  }
+}
+
+TEST(RateModel, TheFlatPartBeginsWhereMoreRowsBuyNoMoreRate) {
+  EXPECT_EQ(RateModel().flat_rows(), 0);
+  const std::int64_t rows = trained().flat_rows();
+  EXPECT_GE(rows, 16);
+  EXPECT_LE(rows, 64);
+  RateModel rising;
+  for (std::int64_t n : {1, 2, 4}) {
+    StepShape shape;
+    shape.add(0, n);
+    rising.observe(shape, std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(rising.flat_rows(), 8) << "sizes beyond the measured ones are tried";
+}
+
+TEST(RateModel, RowsWithinFindsTheGreatestCountUnderTheLimit) {
+  const RateModel model = trained();
+  const Duration limit = std::chrono::milliseconds(50);
+  const std::int64_t rows = model.rows_within({}, 100, 4'096, limit);
+  StepShape fits;
+  fits.add(100, rows);
+  StepShape beyond;
+  beyond.add(100, rows + 1);
+  EXPECT_LE(model.predict(fits), limit);
+  EXPECT_GT(model.predict(beyond), limit);
+  EXPECT_EQ(model.rows_within({}, 0, 5, limit), 5);
+  EXPECT_EQ(model.rows_within({.rows = 5'000}, 0, 5, limit), 0);
+}
+
+TEST(RateModel, OneOutlierDoesNotTurnThePlanOver) {
+  RateModel model = trained();
+  StepShape shape;
+  shape.add(100, 64);
+  const double before = seconds(model.predict(shape));
+  model.observe(shape, std::chrono::seconds(60));
+  EXPECT_LE(seconds(model.predict(shape)), 2.01 * before);
+}
+
+TEST(RateModel, BeyondTheMeasuredSizesItIsNeverOptimistic) {
+  RateModel model;
+  StepShape shape;
+  shape.add(0, 64);
+  model.observe(shape, std::chrono::milliseconds(64));
+  StepShape larger;
+  larger.add(0, 640);
+  EXPECT_GE(model.predict(larger), std::chrono::milliseconds(640));
+}
+
+}  // namespace
+}  // namespace baton::engine
