@@ -1,0 +1,53 @@
+// The set "avx2": AVX2, FMA and F16C. A vector of 16 lanes is a pair of registers.
+//
+// The shared sources are included into a namespace of this target, after every header, so that no
+// inline function of a header is compiled for an instruction set that the processor may lack.
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include <immintrin.h>
+
+#include "cpu/cpu.h"
+#include "kv_cache.h"
+#include "lanes16/constants.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+
+namespace baton::kernels::avx2 {
+namespace {
+
+constexpr const char* set = "avx2";
+
+// Sixteen registers: 2 x 1 integer and float accumulators take 8.
+constexpr int tile_rows = 2;
+constexpr int tile_panels = 1;
+constexpr int tile_queries = 2;
+
+// Each source uses the ones before it.
+// clang-format off
+#include "cpu/vector_avx2.inc"
+#include "cpu/math.inc"
+#include "cpu/rows.inc"
+#include "cpu/linear.inc"
+#include "cpu/attention.inc"
+#include "cpu/table.inc"
+// clang-format on
+
+}  // namespace
+}  // namespace baton::kernels::avx2
+
+#pragma GCC pop_options
+
+namespace baton::kernels {
+
+const Lanes16Ops& avx2_ops() { return avx2::table; }
+
+bool has_avx2() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c");
+}
+
+}  // namespace baton::kernels

@@ -1,0 +1,155 @@
+#include "lanes16/attention.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "baton/base/check.h"
+
+#include "lanes16/constants.h"
+
+namespace baton::kernels {
+namespace {
+
+std::ptrdiff_t padded(int head_dim) {
+  return static_cast<std::ptrdiff_t>((head_dim + lanes - 1) / lanes) * lanes;
+}
+
+std::size_t state_floats(int head_dim) {
+  return static_cast<std::size_t>(max_queries) * (2 + padded(head_dim));
+}
+
+SoftmaxState state_at(float* memory, int head_dim) {
+  return {memory, memory + max_queries, memory + 2 * max_queries, padded(head_dim)};
+}
+
+struct alignas(64) StackState {
+  float memory[max_queries * (2 + max_head_dim)];
+};
+
+void clear(const SoftmaxState& state, int count) {
+  std::fill_n(state.max, count, -std::numeric_limits<float>::infinity());
+  std::fill_n(state.sum, count, 0.0F);
+  std::fill_n(state.out, count * state.stride, 0.0F);
+}
+
+std::int64_t first_visible(const AttentionArgs& args, std::int64_t position) {
+  return args.window > 0 ? std::max<std::int64_t>(0, position - args.window + 1) : 0;
+}
+
+/// An AttendTask with the memory for its queries.
+struct Prepared {
+  AttendTask task;
+  Query queries[max_queries];
+};
+
+void prepare(const AttentionArgs& args, const RowSpan& span, int kv_head, int first, int count,
+             Prepared& out) {
+  const tensor::UnitLayout& unit = args.cache.unit;
+  const int group = args.heads / unit.kv_heads;
+  for (int i = 0; i < count; ++i) {
+    const int row = (first + i) / group;
+    const int head = kv_head * group + (first + i) % group;
+    const std::int64_t position = span.first_position + row;
+    out.queries[i] = {args.q.row(span.row + row) + head * unit.head_dim,
+                      args.out.row(span.row + row) + head * unit.head_dim,
+                      first_visible(args, position), position};
+  }
+  out.task = {args.cache,  span.kv, static_cast<std::size_t>(kv_head) * unit.head_bytes(),
+              out.queries, count,   args.scale,
+              args.softcap};
+}
+
+}  // namespace
+
+void AttentionDriver::list_items(const AttentionArgs& args) {
+  const int group = args.heads / args.cache.unit.kv_heads;
+  items_.clear();
+  std::int64_t parts = 0;
+  for (const RowSpan& span : args.spans) {
+    const int queries = span.count * group;
+    // Whole rows where they fit: all heads of a row see the same keys.
+    const int per_item = group <= max_queries ? max_queries / group * group : max_queries;
+    for (int first = 0; first < queries; first += per_item) {
+      const int count = std::min(per_item, queries - first);
+      const std::int64_t low = span.first_position + first / group;
+      const std::int64_t high = span.first_position + (first + count - 1) / group;
+      const std::int64_t begin = first_visible(args, low) / segment_keys;
+      const std::int64_t segments = high / segment_keys + 1 - begin;
+      for (int head = 0; head < args.cache.unit.kv_heads; ++head) {
+        items_.push_back({&span, head, first, count, begin, segments, parts});
+        parts += segments;
+      }
+    }
+  }
+}
+
+void AttentionDriver::run_whole(const AttentionArgs& args, const Item& item) const {
+  const int head_dim = args.cache.unit.head_dim;
+  Prepared p;
+  prepare(args, *item.span, item.kv_head, item.first_query, item.count, p);
+  StackState total_memory;
+  StackState part_memory;
+  const SoftmaxState total = state_at(total_memory.memory, head_dim);
+  const SoftmaxState part = state_at(part_memory.memory, head_dim);
+  clear(total, item.count);
+  for (std::int64_t s = item.first_segment; s < item.first_segment + item.segments; ++s) {
+    ops_.attend_segment(p.task, s, part);
+    for (int i = 0; i < item.count; ++i) {
+      if (sees(p.queries[i], s * segment_keys, (s + 1) * segment_keys)) {
+        ops_.merge(total, part, i, head_dim);
+      }
+    }
+  }
+  for (int i = 0; i < item.count; ++i) ops_.finish(total, i, head_dim, p.queries[i].out);
+}
+
+void AttentionDriver::run_split(const AttentionArgs& args) {
+  const int head_dim = args.cache.unit.head_dim;
+  parts_.clear();
+  for (const Item& item : items_) parts_.insert(parts_.end(), item.segments, &item);
+  const std::size_t bytes = parts_.size() * state_floats(head_dim) * sizeof(float);
+  if (states_.size() < bytes) states_ = tensor::Buffer(bytes * 5 / 4);
+  auto* memory = reinterpret_cast<float*>(states_.data());
+
+  const auto part_state = [&](std::int64_t part) {
+    return state_at(memory + static_cast<std::size_t>(part) * state_floats(head_dim), head_dim);
+  };
+  pool_.run(static_cast<int>(parts_.size()), [&](int i) {
+    const Item& item = *parts_[static_cast<std::size_t>(i)];
+    Prepared p;
+    prepare(args, *item.span, item.kv_head, item.first_query, item.count, p);
+    ops_.attend_segment(p.task, item.first_segment + i - item.first_part, part_state(i));
+  });
+  pool_.run(static_cast<int>(items_.size()), [&](int n) {
+    const Item& item = items_[static_cast<std::size_t>(n)];
+    Prepared p;
+    prepare(args, *item.span, item.kv_head, item.first_query, item.count, p);
+    StackState total_memory;
+    const SoftmaxState total = state_at(total_memory.memory, head_dim);
+    clear(total, item.count);
+    for (int i = 0; i < item.count; ++i) {
+      for (std::int64_t s = 0; s < item.segments; ++s) {
+        const std::int64_t begin = (item.first_segment + s) * segment_keys;
+        if (!sees(p.queries[i], begin, begin + segment_keys)) continue;
+        ops_.merge(total, part_state(item.first_part + s), i, head_dim);
+      }
+      ops_.finish(total, i, head_dim, p.queries[i].out);
+    }
+  });
+}
+
+void AttentionDriver::run(const AttentionArgs& args) {
+  const tensor::UnitLayout& unit = args.cache.unit;
+  BATON_CHECK(unit.head_dim % 2 == 0 && unit.head_dim <= max_head_dim);
+  BATON_CHECK(args.heads % unit.kv_heads == 0);
+  list_items(args);
+  std::int64_t longest = 0;
+  for (const Item& item : items_) longest = std::max(longest, item.segments);
+  // Enough items keep all threads busy; otherwise the keys are shared out as well.
+  const bool few = static_cast<int>(items_.size()) < 4 * pool_.threads();
+  if (few && longest > 1 && pool_.threads() > 1) return run_split(args);
+  pool_.run(static_cast<int>(items_.size()),
+            [&](int i) { run_whole(args, items_[static_cast<std::size_t>(i)]); });
+}
+
+}  // namespace baton::kernels

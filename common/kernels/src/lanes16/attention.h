@@ -1,0 +1,43 @@
+// Splits attention into independent parts: (sequence, cached head, some queries) and, where these
+// are few, segments of keys too. Segments are always merged in ascending order.
+#pragma once
+
+#include <vector>
+
+#include "baton/tensor/buffer.h"
+
+#include "lanes16/ops.h"
+
+namespace baton::kernels {
+
+class AttentionDriver {
+ public:
+  AttentionDriver(const Lanes16Ops& ops, ThreadPool& pool) : ops_(ops), pool_(pool) {}
+
+  void run(const AttentionArgs& args);
+
+ private:
+  /// Queries [first_query, first_query + count) of a cached head; query i is head i % group of the
+  /// span's row i / group.
+  struct Item {
+    const RowSpan* span = nullptr;
+    int kv_head = 0;
+    int first_query = 0;
+    int count = 0;
+    std::int64_t first_segment = 0;
+    std::int64_t segments = 0;
+    std::int64_t first_part = 0;  ///< of this item in the list of (item, segment) parts
+  };
+
+  void list_items(const AttentionArgs& args);
+  void run_whole(const AttentionArgs& args, const Item& item) const;
+  void run_split(const AttentionArgs& args);
+
+  const Lanes16Ops& ops_;
+  ThreadPool& pool_;
+  std::vector<Item> items_;
+  std::vector<const Item*> parts_;
+  tensor::Buffer states_;
+};
+
+}  // namespace baton::kernels

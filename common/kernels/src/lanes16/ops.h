@@ -1,0 +1,109 @@
+// What a set of the class lanes16 must provide: the arithmetic. How work is split over threads is
+// the driver's (driver.cc), the same for all, and changes no bit.
+#pragma once
+
+#include "lanes16/panel.h"
+
+namespace baton::kernels {
+
+/// Rows of a linear layer's input, in the form that the weight's arithmetic wants. One row is
+/// `stride` 32-bit words: floats (f32, f16), pairs of bf16, or four int8.
+struct Activations {
+  const std::uint32_t* words = nullptr;
+  std::ptrdiff_t stride = 0;
+  // Integer arithmetic only, [row][group]: value = scale * int8; minus the weights' bias times
+  // the sum of the group's int8; and scale * sum for weights with minima.
+  const float* scales = nullptr;
+  const std::int32_t* corrections = nullptr;
+  const float* scaled_sums = nullptr;
+};
+
+/// Outputs of panels [panel_begin, panel_end) for rows [row_begin, row_end).
+struct LinearTask {
+  const PanelShape* shape = nullptr;
+  const std::byte* packed = nullptr;
+  const float* bias = nullptr;  ///< null: none
+  Activations x;
+  Rows y;
+  int row_begin = 0;
+  int row_end = 0;
+  int panel_begin = 0;
+  int panel_end = 0;
+};
+
+struct QuantisedRow {
+  std::int8_t* values;
+  float* scales;
+  std::int32_t* corrections;
+  float* scaled_sums;
+};
+
+/// cos and sin of one position.
+struct RopeRow {
+  const float* cosines = nullptr;
+  const float* sines = nullptr;
+  int pairs = 0;
+  bool interleaved = false;
+};
+
+inline constexpr int max_head_dim = 512;
+inline constexpr int max_queries = 24;
+
+/// One query head of one row; it sees keys [first, last].
+struct Query {
+  const float* q = nullptr;
+  float* out = nullptr;
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+
+/// Up to max_queries queries of one sequence that share one cached head.
+struct AttendTask {
+  CacheGeometry cache;
+  KvBlocks kv;
+  std::size_t head_offset = 0;  ///< of the cached head in its unit
+  const Query* queries = nullptr;
+  int count = 0;
+  float scale = 0;
+  float softcap = 0;
+};
+
+/// Softmax in progress of the queries of a task: weights relative to exp(max).
+struct SoftmaxState {
+  float* max = nullptr;       ///< [count]
+  float* sum = nullptr;       ///< [count]
+  float* out = nullptr;       ///< [count][stride], not yet divided by sum
+  std::ptrdiff_t stride = 0;  ///< head_dim rounded up to lanes
+};
+
+/// Whether a query sees any key of [begin, end).
+inline bool sees(const Query& query, std::int64_t begin, std::int64_t end) {
+  return query.first < end && query.last >= begin;
+}
+
+struct Lanes16Ops {
+  std::string_view name;
+  /// `bias` is what the packed weights have been raised by.
+  void (*quantise_row)(const float* x, int groups, int bias, const QuantisedRow& out);
+  /// (n + 1) / 2 words.
+  void (*round_row)(const float* x, int n, std::uint32_t* out);
+  void (*linear)(const LinearTask& task);
+  void (*rms_norm)(const float* x, const float* weight, int n, float epsilon, float* y);
+  void (*rope_head)(float* head, const RopeRow& row);
+  void (*gated)(Activation activation, const float* gate, const float* up, int n, float* out);
+  void (*add)(float* x, const float* y, int n);
+  void (*soft_cap)(float* x, int n, float softcap);
+  /// Computes one segment alone into `state`, for each query that sees any of its keys.
+  void (*attend_segment)(const AttendTask& task, std::int64_t segment, const SoftmaxState& state);
+  /// total (+)= part, for one query.
+  void (*merge)(const SoftmaxState& total, const SoftmaxState& part, int query, int head_dim);
+  /// out = total.out / total.sum, for one query.
+  void (*finish)(const SoftmaxState& total, int query, int head_dim, float* out);
+};
+
+const Lanes16Ops& spec_ops();
+
+/// `ops` must outlive the kernels.
+std::unique_ptr<Kernels> make_lanes16(const Lanes16Ops& ops, ThreadPool& pool);
+
+}  // namespace baton::kernels

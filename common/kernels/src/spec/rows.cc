@@ -1,0 +1,65 @@
+// Operations on one row at a time, and the table of the set.
+#include "spec/spec.h"
+
+namespace baton::kernels::spec {
+namespace {
+
+void rms_norm(const float* x, const float* weight, int n, float epsilon, float* y) {
+  float lane[lanes] = {};
+  const int rounded = (n + lanes - 1) / lanes * lanes;
+  for (int i = 0; i < rounded; ++i) {
+    const float value = i < n ? x[i] : 0;
+    lane[i % lanes] = fma(value, value, lane[i % lanes]);
+  }
+  const float mean = reduce(lane) / static_cast<float>(n);
+  const float factor = 1.0F / std::sqrt(mean + epsilon);
+  for (int i = 0; i < n; ++i) y[i] = x[i] * factor * weight[i];
+}
+
+void rope_head(float* head, const RopeRow& row) {
+  for (int i = 0; i < row.pairs; ++i) {
+    float& a = row.interleaved ? head[2 * i] : head[i];
+    float& b = row.interleaved ? head[2 * i + 1] : head[i + row.pairs];
+    const float rotated = fma(a, row.cosines[i], -(b * row.sines[i]));
+    b = fma(b, row.cosines[i], a * row.sines[i]);
+    a = rotated;
+  }
+}
+
+void gated(Activation activation, const float* gate, const float* up, int n, float* out) {
+  for (int i = 0; i < n; ++i) {
+    const float value = activation == Activation::silu ? silu(gate[i]) : gelu_tanh(gate[i]);
+    out[i] = value * up[i];
+  }
+}
+
+void add(float* x, const float* y, int n) {
+  for (int i = 0; i < n; ++i) x[i] = x[i] + y[i];
+}
+
+void soft_cap_row(float* x, int n, float softcap) {
+  for (int i = 0; i < n; ++i) x[i] = soft_cap(x[i], softcap);
+}
+
+}  // namespace
+}  // namespace baton::kernels::spec
+
+namespace baton::kernels {
+
+const Lanes16Ops& spec_ops() {
+  static constexpr Lanes16Ops ops = {"spec",
+                                     spec::quantise_row,
+                                     spec::round_row,
+                                     spec::linear,
+                                     spec::rms_norm,
+                                     spec::rope_head,
+                                     spec::gated,
+                                     spec::add,
+                                     spec::soft_cap_row,
+                                     spec::attend_segment,
+                                     spec::merge,
+                                     spec::finish};
+  return ops;
+}
+
+}  // namespace baton::kernels

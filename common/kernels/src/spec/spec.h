@@ -1,0 +1,16 @@
+// The scalar definition of the class lanes16. Written for reading and comparing, not for speed.
+#pragma once
+
+#include "lanes16/ops.h"
+#include "spec/scalar.h"
+
+namespace baton::kernels::spec {
+
+void quantise_row(const float* x, int groups, int bias, const QuantisedRow& out);
+void round_row(const float* x, int n, std::uint32_t* out);
+void linear(const LinearTask& task);
+void attend_segment(const AttendTask& task, std::int64_t segment, const SoftmaxState& state);
+void merge(const SoftmaxState& total, const SoftmaxState& part, int query, int head_dim);
+void finish(const SoftmaxState& total, int query, int head_dim, float* out);
+
+}  // namespace baton::kernels::spec
