@@ -26,16 +26,27 @@ Sender::Sender(Geometry geometry, Digest256 fingerprint, SenderLimits limits)
   }
 }
 
-Sender::Source* Sender::find(RequestId request) {
-  const auto found = sources_.find(request);
+Sender::Source* Sender::find(SourceId id) {
+  const auto found = sources_.find(id);
   return found == sources_.end() ? nullptr : &found->second;
 }
 
-void Sender::begin(const AttemptKey& key, std::int64_t length, std::vector<LocalBlocks> blocks,
-                   Instant now) {
+/// The source that this link's answer about `key` can be meant for.
+Sender::Source* Sender::find(LinkId link, const AttemptKey& key) {
+  for (auto& [id, source] : sources_) {
+    if (source.key == key && source.destination && source.destination->link == link) {
+      return &source;
+    }
+  }
+  return nullptr;
+}
+
+void Sender::begin(SourceId id, const AttemptKey& key, std::int64_t length,
+                   std::vector<LocalBlocks> blocks, Instant now) {
   BATON_CHECK(blocks.size() == geometry_.groups.size());
-  BATON_CHECK(!sources_.contains(key.request));
-  Source& source = sources_[key.request];
+  BATON_CHECK(!sources_.contains(id));
+  Source& source = sources_[id];
+  source.id = id;
   source.key = key;
   source.length = length;
   source.blocks = std::move(blocks);
@@ -48,9 +59,9 @@ void Sender::begin(const AttemptKey& key, std::int64_t length, std::vector<Local
   }
 }
 
-Sender::ReadyUnits Sender::newly_ready(RequestId request, std::uint32_t layer,
+Sender::ReadyUnits Sender::newly_ready(SourceId id, std::uint32_t layer,
                                        std::int64_t positions) const {
-  const auto found = sources_.find(request);
+  const auto found = sources_.find(id);
   if (found == sources_.end() || found->second.state == State::aborting) return {};
   const Source& source = found->second;
   const LayerUnits& units = source.layers.at(layer);
@@ -64,10 +75,10 @@ Sender::ReadyUnits Sender::newly_ready(RequestId request, std::uint32_t layer,
                     end - units.ready)};
 }
 
-void Sender::units_ready(RequestId request, std::uint32_t layer, std::uint32_t first,
+void Sender::units_ready(SourceId id, std::uint32_t layer, std::uint32_t first,
                          std::vector<Digest128> k, std::vector<Digest128> v, Instant computed_at,
                          Instant now) {
-  Source* source = find(request);
+  Source* source = find(id);
   if (source == nullptr || source->state == State::aborting) return;
   LayerUnits& units = source->layers.at(layer);
   BATON_CHECK(first == units.ready && k.size() == v.size());
@@ -81,9 +92,8 @@ void Sender::units_ready(RequestId request, std::uint32_t layer, std::uint32_t f
   if (source->state == State::sending) offer_layer(*source, layer, now);
 }
 
-void Sender::commit(RequestId request, std::int32_t first_index, protocol::Tokens tokens,
-                    Instant now) {
-  Source* source = find(request);
+void Sender::commit(SourceId id, std::int32_t first_index, protocol::Tokens tokens, Instant now) {
+  Source* source = find(id);
   if (source == nullptr || source->state == State::aborting) return;
   protocol::Commit commit;
   commit.length = source->length;
@@ -97,9 +107,9 @@ void Sender::commit(RequestId request, std::int32_t first_index, protocol::Token
   advance(*source, now);
 }
 
-void Sender::target(const AttemptKey& key, NodeId node, Epoch epoch, protocol::Grant grant,
-                    Instant now) {
-  Source* source = find(key.request);
+void Sender::target(SourceId id, const AttemptKey& key, NodeId node, Epoch epoch,
+                    protocol::Grant grant, Instant now) {
+  Source* source = find(id);
   if (source == nullptr || source->state == State::aborting || source->state == State::accepted) {
     return;
   }
@@ -115,7 +125,7 @@ void Sender::target(const AttemptKey& key, NodeId node, Epoch epoch, protocol::G
 }
 
 void Sender::restart(Source& source, Instant now) {
-  cancel_open(source.key.request);
+  cancel_open(source);
   source.state = State::collecting;
   source.resent = false;
   source.facts.units = 0;
@@ -190,7 +200,7 @@ void Sender::offer(Source& source, std::uint32_t layer, std::uint32_t first, std
   source.facts.units += 2 * static_cast<std::int64_t>(count);
   source.facts.bytes += static_cast<std::int64_t>(2 * count * geometry_.unit_bytes);
   ++source.open_sends;
-  open_.emplace(send.id, OpenSend{source.key.request, send});
+  open_.emplace(send.id, OpenSend{source.id, send});
   effects_.push_back(std::move(send));
 }
 
@@ -253,24 +263,18 @@ void Sender::try_commit(Source& source, Instant) {
 }
 
 void Sender::accepted(LinkId link, const protocol::Accepted& message, Instant now) {
-  Source* source = find(message.key.request);
-  if (source == nullptr || source->state != State::committed || source->key != message.key ||
-      source->destination->link != link) {
-    return;
-  }
+  Source* source = find(link, message.key);
+  if (source == nullptr || source->state != State::committed) return;
   source->state = State::accepted;
   source->facts.exposed = now - source->sampled;
   source->facts.total = now - source->first_offer;
-  effects_.push_back(SourceAccepted{source->key, source->facts});
-  finish_if_idle(message.key.request);
+  effects_.push_back(SourceAccepted{source->id, source->key, link, source->facts});
+  finish_if_idle(source->id);
 }
 
 void Sender::commit_refused(LinkId link, const protocol::CommitRefused& message, Instant now) {
-  Source* source = find(message.key.request);
-  if (source == nullptr || source->key != message.key || !source->destination ||
-      source->destination->link != link) {
-    return;
-  }
+  Source* source = find(link, message.key);
+  if (source == nullptr) return;
   if (source->state != State::committed && source->state != State::sending) return;
   const std::uint32_t end = end_unit(source->length);
   bool known = !message.bad.empty();
@@ -300,23 +304,28 @@ void Sender::commit_refused(LinkId link, const protocol::CommitRefused& message,
 }
 
 void Sender::fail(Source& source, Reason reason, std::string message) {
-  cancel_open(source.key.request);
+  cancel_open(source);
   source.state = State::failed;
-  source.failure = SourceFailed{source.key, reason, std::move(message), source.facts};
+  source.failure = SourceFailed{source.id, source.key, reason, std::move(message), source.facts};
   effects_.push_back(source.failure);
 }
 
-void Sender::abort(RequestId request) {
-  Source* source = find(request);
+void Sender::abort(SourceId id) {
+  Source* source = find(id);
   if (source == nullptr) return;
   source->state = State::aborting;
-  cancel_open(request);
-  finish_if_idle(request);
+  cancel_open(*source);
+  finish_if_idle(id);
 }
 
-void Sender::cancel_open(RequestId request) {
+void Sender::extend(SourceId id, std::vector<LocalBlocks> blocks) {
+  Source* source = find(id);
+  if (source != nullptr) source->blocks = std::move(blocks);
+}
+
+void Sender::cancel_open(Source& source) {
   for (auto it = open_.begin(); it != open_.end();) {
-    if (it->second.request != request) {
+    if (it->second.source != source.id) {
       ++it;
       continue;
     }
@@ -324,7 +333,7 @@ void Sender::cancel_open(RequestId request) {
     if (waiting != postponed_.end()) {
       // It never reached the transport: no event will come.
       postponed_.erase(waiting);
-      if (Source* source = find(request)) --source->open_sends;
+      --source.open_sends;
       it = open_.erase(it);
       continue;
     }
@@ -333,24 +342,24 @@ void Sender::cancel_open(RequestId request) {
   }
 }
 
-void Sender::finish_if_idle(RequestId request) {
-  Source* source = find(request);
+void Sender::finish_if_idle(SourceId id) {
+  Source* source = find(id);
   if (source == nullptr || source->open_sends > 0) return;
   if (source->state != State::aborting && source->state != State::accepted) return;
-  sources_.erase(request);
-  effects_.push_back(SourceIdle{request});
+  sources_.erase(id);
+  effects_.push_back(SourceIdle{id});
 }
 
 void Sender::link_up(LinkId link, NodeId node, Epoch epoch, RequestId secret, Instant now) {
   links_[link] = Link{std::move(node), epoch, secret};
-  for (auto& [request, source] : sources_) {
+  for (auto& [id, source] : sources_) {
     if (source.state == State::collecting && source.destination) advance(source, now);
   }
 }
 
 void Sender::link_down(LinkId link, Instant) {
   links_.erase(link);
-  for (auto& [request, source] : sources_) {
+  for (auto& [id, source] : sources_) {
     if (!source.destination || source.destination->link != link) continue;
     if (source.state == State::sending || source.state == State::committed) {
       fail(source, Reason::worker_lost, "the connection to the decode worker was lost");
@@ -361,10 +370,10 @@ void Sender::link_down(LinkId link, Instant) {
 void Sender::send_done(TransferId id, SendOutcome outcome, Instant now) {
   const auto found = open_.find(id);
   if (found == open_.end()) return;
-  const RequestId request = found->second.request;
+  const SourceId source_id = found->second.source;
   const std::uint64_t grant = found->second.message.header.grant;
   open_.erase(found);
-  if (Source* source = find(request)) {
+  if (Source* source = find(source_id)) {
     --source->open_sends;
     // An answer to a send of an earlier target says nothing about the current one.
     const bool current = source->destination && source->destination->grant.id == grant;
@@ -374,7 +383,7 @@ void Sender::send_done(TransferId id, SendOutcome outcome, Instant now) {
     } else if (current && active && outcome == SendOutcome::lost) {
       fail(*source, Reason::worker_lost, "the connection to the decode worker was lost");
     }
-    finish_if_idle(request);
+    finish_if_idle(source_id);
   }
   tick(now);
 }
@@ -387,7 +396,7 @@ void Sender::tick(Instant now) {
   std::deque<TransferId> again;
   again.swap(postponed_);
   for (TransferId id : again) effects_.push_back(open_.at(id).message);
-  for (auto& [request, source] : sources_) {
+  for (auto& [id, source] : sources_) {
     const bool waiting = source.state == State::sending || source.state == State::committed ||
                          (source.state == State::collecting && source.destination);
     if (waiting && source.commit && now >= source.deadline) {

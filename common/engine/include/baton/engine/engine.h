@@ -11,6 +11,7 @@
 #include "baton/base/time.h"
 #include "baton/engine/core/sequence.h"
 #include "baton/engine/core/step.h"
+#include "baton/engine/core/step_events.h"
 #include "baton/engine/sampler.h"
 #include "baton/kvcache/arena.h"
 #include "baton/kvcache/core/block_pools.h"
@@ -27,29 +28,6 @@ class StepWatcher {
   /// True when the sequence was cancelled: its rows leave the step here, its blocks are freed at
   /// once and it is removed from the table.
   virtual bool cancelled(SequenceId sequence) = 0;
-};
-
-struct TokenEvent {
-  SequenceId sequence;
-  std::int64_t index = 0;  ///< among the generated ids
-  TokenId id = 0;
-  std::optional<Finish> finish;
-  std::optional<Digest128> logits_digest;  ///< XXH3-128 of the raw row's bytes, when asked for
-  std::optional<Logprobs> logprobs;
-};
-
-struct SequenceFailure {
-  SequenceId sequence;
-  Error error;
-};
-
-struct StepEvents {
-  std::vector<TokenEvent> tokens;       ///< decode rows, then prefills that ended, in plan order
-  std::vector<PrefillRows> chunks;      ///< prefill rows that were computed
-  std::vector<SequenceId> cancelled;    ///< left the step; no longer in the table
-  std::vector<SequenceFailure> failed;  ///< their logits are unusable; still in the table
-  StepShape shape;                      ///< as planned; for RateModel::observe
-  Duration took{};
 };
 
 /// What the forward pass itself was given, counted where it is called.

@@ -13,26 +13,12 @@
 #include "baton/base/ids.h"
 #include "baton/base/result.h"
 #include "baton/engine/core/sequence.h"
+#include "baton/engine/core/step_events.h"
 
 namespace baton::engine {
 
 /// Bumped when any sampled token can change; part of the fingerprint.
 inline constexpr std::uint32_t sampler_revision = 1;
-
-struct TokenLogprob {
-  TokenId id = 0;
-  float logprob = 0;
-
-  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
-};
-
-/// Log-probabilities by the softmax of the raw logits (before any penalty or temperature).
-struct Logprobs {
-  TokenLogprob chosen;
-  std::vector<TokenLogprob> top;  ///< SamplingParams::logprobs many, likeliest first
-
-  friend bool operator==(const Logprobs&, const Logprobs&) = default;
-};
 
 struct Sampled {
   TokenId id = 0;

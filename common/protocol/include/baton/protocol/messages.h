@@ -115,7 +115,7 @@ struct Target {
   Epoch epoch;  ///< of the decode worker
   Grant grant;
 };
-/// Ends the request on a worker, whatever its attempt.
+/// Ends this attempt of the request and every earlier one.
 struct Cancel {
   AttemptKey key;
 };

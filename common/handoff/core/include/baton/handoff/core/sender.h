@@ -38,19 +38,22 @@ struct SendCommit {
   protocol::Commit commit;
 };
 struct SourceAccepted {
+  SourceId source;
   protocol::AttemptKey key;
+  LinkId link;
   protocol::HandoffFacts facts;
 };
 /// The blocks stay pinned: a new target may follow.
 struct SourceFailed {
+  SourceId source;
   protocol::AttemptKey key;
   Reason reason = Reason::internal;
   std::string message;
   protocol::HandoffFacts facts;
 };
-/// After abort() or acceptance: no send is open, the blocks may be freed. Comes once a request.
+/// After abort() or acceptance: no send is open, the blocks may be freed. Comes once a source.
 struct SourceIdle {
-  RequestId request;
+  SourceId source;
 };
 using SenderEffect =
     std::variant<SendUnits, CancelSend, SendCommit, SourceAccepted, SourceFailed, SourceIdle>;
@@ -62,8 +65,11 @@ class Sender {
   Sender(Geometry geometry, Digest256 fingerprint, SenderLimits limits);
 
   /// A prompt of `length` positions will be computed into these blocks (one entry a group).
-  void begin(const protocol::AttemptKey& key, std::int64_t length, std::vector<LocalBlocks> blocks,
-             Instant now);
+  void begin(SourceId id, const protocol::AttemptKey& key, std::int64_t length,
+             std::vector<LocalBlocks> blocks, Instant now);
+  /// The sequence's blocks as they are now: a window's are taken and dropped as the prompt
+  /// advances.
+  void extend(SourceId id, std::vector<LocalBlocks> blocks);
   /// What became final of a model layer when its first `positions` positions are computed: the
   /// units to digest now and to pass to units_ready(). A partial last unit counts once the prompt
   /// is whole.
@@ -72,19 +78,18 @@ class Sender {
     std::uint32_t count = 0;
     std::vector<Piece> pieces;
   };
-  ReadyUnits newly_ready(RequestId request, std::uint32_t layer, std::int64_t positions) const;
+  ReadyUnits newly_ready(SourceId id, std::uint32_t layer, std::int64_t positions) const;
   /// Units [first, first + k.size()) of a model layer are final, with these content digests.
   /// Ignored for a request that is not known (it was aborted meanwhile).
-  void units_ready(RequestId request, std::uint32_t layer, std::uint32_t first,
-                   std::vector<Digest128> k, std::vector<Digest128> v, Instant computed_at,
-                   Instant now);
+  void units_ready(SourceId id, std::uint32_t layer, std::uint32_t first, std::vector<Digest128> k,
+                   std::vector<Digest128> v, Instant computed_at, Instant now);
   /// The prompt is computed and these tokens were sampled from it.
-  void commit(RequestId request, std::int32_t first_index, protocol::Tokens tokens, Instant now);
+  void commit(SourceId id, std::int32_t first_index, protocol::Tokens tokens, Instant now);
   /// Where to; a second target restarts the sending. `key` carries the current legs.
-  void target(const protocol::AttemptKey& key, NodeId node, Epoch epoch, protocol::Grant grant,
-              Instant now);
+  void target(SourceId id, const protocol::AttemptKey& key, NodeId node, Epoch epoch,
+              protocol::Grant grant, Instant now);
   /// Ends the request; SourceIdle follows.
-  void abort(RequestId request);
+  void abort(SourceId id);
 
   void link_up(LinkId link, NodeId node, Epoch epoch, RequestId secret, Instant now);
   void link_down(LinkId link, Instant now);
@@ -116,6 +121,7 @@ class Sender {
     Instant since;
   };
   struct Source {
+    SourceId id;
     protocol::AttemptKey key;
     std::int64_t length = 0;
     std::vector<LocalBlocks> blocks;
@@ -138,11 +144,12 @@ class Sender {
     RequestId secret;
   };
   struct OpenSend {
-    RequestId request;
+    SourceId source;
     SendUnits message;
   };
 
-  Source* find(RequestId request);
+  Source* find(SourceId id);
+  Source* find(LinkId link, const protocol::AttemptKey& key);
   void connect_destination(Source& source, Instant now);
   void restart(Source& source, Instant now);
   void advance(Source& source, Instant now);
@@ -152,8 +159,8 @@ class Sender {
   bool everything_offered(const Source& source) const;
   void try_commit(Source& source, Instant now);
   void fail(Source& source, Reason reason, std::string message);
-  void cancel_open(RequestId request);
-  void finish_if_idle(RequestId request);
+  void cancel_open(Source& source);
+  void finish_if_idle(SourceId id);
   std::vector<protocol::ComponentRoot> roots(const Source& source) const;
   std::vector<protocol::SlotRun> slots_for(const Source& source, std::uint32_t group,
                                            std::uint32_t first, std::uint32_t count) const;
@@ -163,7 +170,7 @@ class Sender {
   SenderLimits limits_;
   std::vector<std::uint32_t> group_of_layer_;
   std::vector<std::uint32_t> index_in_group_;
-  std::map<RequestId, Source> sources_;
+  std::map<SourceId, Source> sources_;
   std::map<LinkId, Link> links_;
   std::map<TransferId, OpenSend> open_;
   std::deque<TransferId> postponed_;

@@ -11,6 +11,9 @@ namespace baton::handoff {
 
 /// One pair connection (control and data plane together) as the io side numbers it.
 using LinkId = Strong<std::uint64_t, struct LinkIdTag>;
+/// One computation of a prompt that may be handed over, numbered by the node core. A new prefill
+/// leg of the same request is another source, so that an aborted one may still be ending.
+using SourceId = Strong<std::uint64_t, struct SourceIdTag>;
 /// One data message: the sender's send or the receiver's offer.
 using TransferId = Strong<std::uint64_t, struct TransferIdTag>;
 

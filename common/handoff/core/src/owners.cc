@@ -1,0 +1,71 @@
+#include "baton/handoff/core/owners.h"
+
+#include <algorithm>
+
+namespace baton::handoff {
+
+std::optional<OwnerRef> Owners::heard_from(const OwnerRef& owner, Duration lease, Instant now) {
+  const auto [found, fresh] = leases_.try_emplace(owner.node, Lease{owner.epoch, now + lease});
+  if (fresh) return std::nullopt;
+  std::optional<OwnerRef> before;
+  if (found->second.epoch != owner.epoch) before = OwnerRef{owner.node, found->second.epoch};
+  found->second = Lease{owner.epoch, now + lease};
+  return before;
+}
+
+std::vector<OwnerRef> Owners::take_expired(Instant now) {
+  std::vector<OwnerRef> out;
+  for (auto it = leases_.begin(); it != leases_.end();) {
+    if (now < it->second.until) {
+      ++it;
+      continue;
+    }
+    out.push_back({it->first, it->second.epoch});
+    it = leases_.erase(it);
+  }
+  return out;
+}
+
+bool Owners::is_current(const OwnerRef& owner) const {
+  const auto found = leases_.find(owner.node);
+  return found != leases_.end() && found->second.epoch == owner.epoch;
+}
+
+std::vector<OwnerRef> Owners::all() const {
+  std::vector<OwnerRef> out;
+  for (const auto& [node, lease] : leases_) out.push_back({node, lease.epoch});
+  return out;
+}
+
+void Tombstones::put(const protocol::AttemptKey& key, protocol::Message answer, Instant until) {
+  const bool fresh = !stones_.contains(key.request);
+  stones_[key.request] = Stone{key.attempt, std::move(answer), until};
+  if (!fresh) return;
+  order_.push_back(key.request);
+  if (stones_.size() > capacity_) {
+    stones_.erase(order_.front());
+    order_.pop_front();
+    ++dropped_;
+  }
+}
+
+const protocol::Message* Tombstones::find(const protocol::AttemptKey& key) const {
+  const auto found = stones_.find(key.request);
+  if (found == stones_.end()) return nullptr;
+  const Attempt& known = found->second.attempt;
+  const bool newer =
+      key.attempt.prefill_leg > known.prefill_leg || key.attempt.decode_leg > known.decode_leg;
+  return newer ? nullptr : &found->second.answer;
+}
+
+void Tombstones::tick(Instant now) {
+  // Times differ little, so the oldest end first: the loop stops at the first that lives on.
+  while (!order_.empty()) {
+    const auto oldest = stones_.find(order_.front());
+    if (oldest->second.until > now) return;
+    stones_.erase(oldest);
+    order_.pop_front();
+  }
+}
+
+}  // namespace baton::handoff

@@ -1,0 +1,36 @@
+// Between the wire's values, the engine's and the pools'.
+#pragma once
+
+#include <vector>
+
+#include "baton/engine/core/sequence.h"
+#include "baton/handoff/core/types.h"
+#include "baton/kvcache/core/block_pools.h"
+#include "baton/protocol/messages.h"
+
+namespace baton::worker {
+
+engine::SequenceSpec spec_of(const protocol::Work& work, const std::vector<TokenId>& end_ids,
+                             Instant now);
+
+/// The blocks of a sequence as a handoff names them, one entry a group.
+std::vector<handoff::LocalBlocks> local_blocks(const kvcache::SequenceBlocks& blocks,
+                                               const kvcache::BlockPools& pools);
+
+/// What a decode worker tells about the blocks it holds for `length` positions.
+protocol::Grant grant_of(std::uint64_t id, std::int64_t length,
+                         const kvcache::SequenceBlocks& blocks, const kvcache::BlockPools& pools);
+
+/// References to a sequence's blocks that outlive the sequence, until the transport has let go.
+class Pins {
+ public:
+  /// Pins what is held now and was not pinned before.
+  void add(const kvcache::SequenceBlocks& blocks, kvcache::BlockPools& pools,
+           kvcache::HolderKind kind);
+  void release(kvcache::BlockPools& pools, kvcache::HolderKind kind);
+
+ private:
+  std::vector<std::pair<int, kvcache::BlockRef>> refs_;
+};
+
+}  // namespace baton::worker

@@ -1,0 +1,217 @@
+// The router's record of every request, from admission to the last answer of its workers. Pure:
+// messages, worker changes and `now` come in, effects go out. Its states and the rules for late,
+// lost and repeated messages are in ARCHITECTURE.md.
+//
+// Guarantees to its caller: tokens of a request are delivered in order, each index once; each
+// submitted request ends exactly once; what a worker may still hold for an ended request is
+// cancelled or released until the worker says Gone, lives a new life or has let the lease pass.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "baton/base/result.h"
+#include "baton/base/time.h"
+#include "baton/protocol/messages.h"
+#include "baton/router/core/workers.h"
+
+namespace baton::router {
+
+struct TableLimits {
+  std::size_t requests = 4096;  ///< in all states but ended
+  std::size_t queue = 256;      ///< waiting for workers
+  Duration queue_wait = std::chrono::seconds(1);
+  Duration grant_wait = std::chrono::seconds(5);   ///< Reserve sent → Granted or Refused
+  Duration space_wait = std::chrono::seconds(30);  ///< first refusal for want of space → Granted
+  Duration handoff_wait = std::chrono::seconds(15);  ///< token 0 known → Owned
+  Duration token_wait = std::chrono::seconds(60);    ///< between two tokens of a stream
+  Duration reconnect_wait =
+      std::chrono::seconds(1);  ///< a lost worker, when no other can take over
+  Duration facts_wait = std::chrono::milliseconds(100);  ///< end → HandoffEnded, for its figures
+  Duration lease = std::chrono::seconds(5);
+  int attempts_without_token = 2;  ///< new attempts in a row that brought no token
+  std::size_t early_tokens = 256;  ///< kept ahead of a gap
+};
+
+struct Submission {
+  RequestId id;
+  protocol::Work work;  ///< deadline_ms is made from `deadline` when it is sent
+  Instant deadline;
+};
+
+/// One token as it is delivered.
+struct Delivered {
+  TokenId id = 0;
+  std::optional<Digest128> digest;
+  std::optional<protocol::Tokens::Logprob> logprob;
+};
+
+/// What was measured and counted about a request, for the client's trace and the metrics.
+struct RequestFacts {
+  protocol::PhaseTimes times;
+  protocol::StepFacts prefill;
+  protocol::StepFacts decode;
+  protocol::HandoffFacts handoff;
+  Duration placed_after{};  ///< submission → Prefill sent
+  int attempts = 1;
+  NodeId prefill_node;
+  NodeId decode_node;
+};
+
+// Effects.
+struct SendTo {
+  WorkerRef worker;
+  protocol::Message message;
+};
+struct DeliverTokens {
+  RequestId request;
+  std::int32_t first_index = 0;
+  std::vector<Delivered> tokens;
+};
+struct RequestEnded {
+  RequestId request;
+  protocol::FinishReason finish = protocol::FinishReason::stop;
+  std::optional<Error> error;  ///< when finish is error
+  RequestFacts facts;
+};
+/// For the counters: a new attempt was made, and why.
+struct AttemptMade {
+  RequestId request;
+  Reason reason = Reason::internal;
+};
+struct HandoffFailed {
+  Reason reason = Reason::internal;
+};
+struct HandoffDone {
+  protocol::HandoffFacts facts;
+};
+using TableEffect =
+    std::variant<SendTo, DeliverTokens, RequestEnded, AttemptMade, HandoffFailed, HandoffDone>;
+
+class HandoffTable {
+ public:
+  HandoffTable(TableLimits limits, std::uint64_t seed);
+
+  /// Reason::overloaded when the table is full; then nothing was taken.
+  Result<void> submit(Submission submission, Instant now);
+  /// The caller has all it wants (stop string, client gone): no effect but the workers' release
+  /// follows, in particular no RequestEnded. Unknown ids are fine.
+  void drop(RequestId request, Instant now);
+
+  void worker_up(Worker worker, Instant now);
+  void worker_down(const WorkerRef& worker, Instant now);
+  void message(const WorkerRef& from, protocol::Message message, Instant now);
+  void tick(Instant now);
+
+  std::vector<TableEffect> take_effects();
+
+  const Workers& workers() const { return workers_; }
+  /// Placed or waiting requests.
+  std::size_t live() const { return entries_.size(); }
+  std::size_t queued() const { return queue_.size(); }
+  std::size_t handoffs_in_flight() const;
+  /// Workers that have not said Gone yet, for all ended requests.
+  std::size_t debts() const { return debts_.size(); }
+  /// Measured so far; nothing for an unknown request.
+  const RequestFacts* facts(RequestId request) const;
+
+ private:
+  enum class State : std::uint8_t { queued, placed, prefilling, transferring, decoding };
+
+  struct Entry {
+    Submission submission;
+    State state = State::queued;
+    Attempt attempt;
+    std::optional<Digest256> fingerprint;
+    std::optional<WorkerRef> prefill;  ///< holds something of the current attempt
+    std::optional<WorkerRef> decode;
+    std::optional<protocol::Grant> grant;
+    bool token_of_attempt = false;  ///< prefill's token has come on this attempt
+    bool target_sent = false;
+    bool handoff_known = false;      ///< HandoffEnded has come, or never will
+    std::vector<TokenId> generated;  ///< delivered
+    std::size_t base = 0;            ///< of these, known when the prefill leg began
+    std::map<std::int32_t, Delivered> early;
+    int attempts_without_token = 0;
+    std::set<NodeId> avoid;
+    Instant submitted;
+    Instant state_deadline;
+    std::optional<Instant> reserve_at;   ///< a refused reservation is repeated then
+    std::optional<Instant> short_since;  ///< first refusal for want of space
+    std::optional<Instant> ended_at;     ///< finished by the decode node, waits for facts only
+    protocol::FinishReason finish = protocol::FinishReason::stop;
+    std::optional<Instant> lost_since;  ///< a worker of it is down and nobody else can take over
+    RequestFacts facts;
+  };
+
+  /// Something that a worker may still hold for an attempt that is over.
+  struct Debt {
+    protocol::Message message;  ///< Cancel or Release
+    Instant until;
+  };
+  using DebtKey = std::pair<WorkerRef, RequestId>;
+
+  Entry* find_current(const WorkerRef& from, const protocol::AttemptKey& key);
+  protocol::AttemptKey key_of(RequestId id, const Entry& entry) const;
+  protocol::Work work_of(const Entry& entry, Instant now) const;
+  bool needs_decode(const Entry& entry) const;
+
+  void try_place(RequestId id, Entry& entry, Instant now);
+  void send_reserve(RequestId id, Entry& entry, Instant now);
+  void send_prefill(RequestId id, Entry& entry, Instant now);
+  void send_target_if_ready(RequestId id, Entry& entry, Instant now);
+  void new_attempt(RequestId id, Entry& entry, Reason reason, const std::string& message,
+                   Instant now);
+  void new_decode_leg(RequestId id, Entry& entry, Reason reason, const std::string& message,
+                      Instant now);
+  bool may_try_again(RequestId id, Entry& entry, Reason reason, const std::string& message,
+                     Instant now);
+  void release_prefill(RequestId id, Entry& entry, Instant now);
+  bool others_can_take_over(const Entry& entry) const;
+  void worker_lost(RequestId id, Entry& entry, const WorkerRef& worker, bool for_good, Instant now);
+  PlacementNeed need_of(const Entry& entry) const;
+  std::vector<RequestId> ids() const;
+  void repeat_to(const WorkerRef& worker, RequestId id, Entry& entry, Instant now);
+  void check_deadlines(RequestId id, Entry& entry, Instant now);
+
+  void on(const WorkerRef& from, const protocol::Granted& message, Instant now);
+  void on(const WorkerRef& from, const protocol::Refused& message, Instant now);
+  void on(const WorkerRef& from, const protocol::Tokens& message, Instant now);
+  void on(const WorkerRef& from, const protocol::Finished& message, Instant now);
+  void on(const WorkerRef& from, const protocol::Owned& message, Instant now);
+  void on(const WorkerRef& from, const protocol::HandoffEnded& message, Instant now);
+  void on(const WorkerRef& from, const protocol::Gone& message, Instant now);
+  void on(const WorkerRef& from, const protocol::Report& message, Instant now);
+  void on(const WorkerRef& from, const protocol::Inventory& message, Instant now);
+  template <typename Other>
+  void on(const WorkerRef&, const Other&, Instant) {}
+
+  void take_tokens(RequestId id, Entry& entry, const protocol::Tokens& message, Instant now);
+  void deliver_early(RequestId id, Entry& entry);
+  void answer_stale(const WorkerRef& from, const protocol::AttemptKey& key, Instant now);
+
+  void send(const WorkerRef& worker, protocol::Message message);
+  void owe(const WorkerRef& worker, protocol::Message message, RequestId id, Instant now);
+  void let_go(RequestId id, Entry& entry, Instant now);
+  /// The entry is gone after this.
+  void finish(RequestId id, protocol::FinishReason finish, std::optional<Error> error, Instant now);
+  void fail(RequestId id, Reason reason, std::string message, Instant now) {
+    finish(id, protocol::FinishReason::error, Error(reason, std::move(message)), now);
+  }
+
+  TableLimits limits_;
+  std::mt19937_64 random_;
+  Workers workers_;
+  std::map<RequestId, Entry> entries_;
+  std::set<RequestId> queue_;
+  std::map<DebtKey, Debt> debts_;
+  std::vector<TableEffect> effects_;
+};
+
+}  // namespace baton::router

@@ -1,0 +1,86 @@
+// The workers that a router knows, and which of them a request goes to. Pure value code.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "baton/base/time.h"
+#include "baton/protocol/messages.h"
+
+namespace baton::router {
+
+struct Worker {
+  NodeId node;
+  protocol::Role role = protocol::Role::prefill;
+  Epoch epoch;
+  Digest256 fingerprint;
+  protocol::WorkerInfo info;
+  protocol::Load load;
+  bool draining = false;
+  bool up = false;
+  Instant down_since;
+};
+
+/// A worker in one of its lives.
+struct WorkerRef {
+  NodeId node;
+  Epoch epoch;
+  friend auto operator<=>(const WorkerRef&, const WorkerRef&) = default;
+};
+
+struct Placement {
+  WorkerRef prefill;
+  std::optional<WorkerRef> decode;
+  Digest256 fingerprint;
+};
+
+struct PlacementNeed {
+  std::int64_t tokens = 0;  ///< positions to compute and to hold
+  bool needs_decode = true;
+  std::optional<Digest256> fingerprint;  ///< fixed once a request was placed
+  std::set<NodeId> avoid;                ///< refused or lost for this request: only if nothing else
+};
+
+/// Scores are the last report plus what this router has placed since and what no report can show
+/// yet (RTR-04); ties and near-ties are broken at random, so that replicas of the router and equal
+/// workers do not stampede (RTR-05, RTR-06).
+class Workers {
+ public:
+  /// True when the node is new or lives a new life.
+  bool came_up(Worker worker);
+  void went_down(const WorkerRef& worker, Instant now);
+  void report(const WorkerRef& worker, const protocol::Report& report, Instant now);
+
+  const Worker* find(const NodeId& node) const;
+  bool is_up(const WorkerRef& worker) const;
+  const std::map<NodeId, Worker>& all() const { return workers_; }
+
+  /// Nothing when no pair (or no prefill worker, when decode is not needed) of one fingerprint is
+  /// up and takes work.
+  std::optional<Placement> place(const PlacementNeed& need, std::mt19937_64& random) const;
+  std::optional<WorkerRef> place_decode(const PlacementNeed& need, std::mt19937_64& random) const;
+
+  /// Counts work that was sent until a report shows it.
+  void placed(const WorkerRef& worker, std::int64_t tokens, Instant now);
+
+ private:
+  struct Pending {
+    std::int64_t tokens = 0;
+    Instant since;
+  };
+
+  std::int64_t pending(const NodeId& node) const;
+  bool takes_work(const Worker& worker) const { return worker.up && !worker.draining; }
+  bool has_decode(const Digest256& fingerprint) const;
+  std::optional<WorkerRef> pick(protocol::Role role, const Digest256& fingerprint,
+                                const PlacementNeed& need, std::mt19937_64& random) const;
+
+  std::map<NodeId, Worker> workers_;
+  std::map<NodeId, std::vector<Pending>> pending_;
+};
+
+}  // namespace baton::router

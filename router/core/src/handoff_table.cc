@@ -1,0 +1,613 @@
+#include "baton/router/core/handoff_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "baton/base/check.h"
+
+namespace baton::router {
+
+using protocol::AttemptKey;
+using protocol::FinishReason;
+using protocol::Role;
+
+HandoffTable::HandoffTable(TableLimits limits, std::uint64_t seed)
+    : limits_(limits), random_(seed) {}
+
+std::vector<TableEffect> HandoffTable::take_effects() { return std::exchange(effects_, {}); }
+
+std::vector<RequestId> HandoffTable::ids() const {
+  std::vector<RequestId> out;
+  out.reserve(entries_.size());
+  for (const auto& [id, entry] : entries_) out.push_back(id);
+  return out;
+}
+
+const RequestFacts* HandoffTable::facts(RequestId request) const {
+  const auto found = entries_.find(request);
+  return found == entries_.end() ? nullptr : &found->second.facts;
+}
+
+std::size_t HandoffTable::handoffs_in_flight() const {
+  return static_cast<std::size_t>(
+      std::count_if(entries_.begin(), entries_.end(), [](const auto& each) {
+        return each.second.target_sent && each.second.state != State::decoding;
+      }));
+}
+
+// ---- admission and placement
+// ---------------------------------------------------------------------
+
+Result<void> HandoffTable::submit(Submission submission, Instant now) {
+  if (entries_.size() >= limits_.requests || queue_.size() >= limits_.queue) {
+    return Error(Reason::overloaded, "the router has as many requests as it may hold; try again");
+  }
+  const RequestId id = submission.id;
+  BATON_CHECK(!entries_.contains(id));
+  Entry& entry = entries_[id];
+  entry.submission = std::move(submission);
+  entry.generated = entry.submission.work.generated_ids;
+  entry.base = entry.generated.size();
+  entry.submitted = now;
+  entry.state_deadline = now + limits_.queue_wait;
+  queue_.insert(id);
+  try_place(id, entry, now);
+  return ok();
+}
+
+void HandoffTable::drop(RequestId request, Instant now) {
+  const auto found = entries_.find(request);
+  if (found == entries_.end()) return;
+  let_go(request, found->second, now);
+  queue_.erase(request);
+  entries_.erase(found);
+}
+
+bool HandoffTable::needs_decode(const Entry& entry) const {
+  const auto done = static_cast<std::int32_t>(entry.base);
+  return entry.submission.work.sampling.max_tokens - done > 1;
+}
+
+PlacementNeed HandoffTable::need_of(const Entry& entry) const {
+  PlacementNeed need;
+  need.tokens =
+      static_cast<std::int64_t>(entry.submission.work.prompt_ids.size() + entry.generated.size());
+  need.needs_decode = needs_decode(entry);
+  need.fingerprint = entry.fingerprint;
+  need.avoid = entry.avoid;
+  return need;
+}
+
+void HandoffTable::try_place(RequestId id, Entry& entry, Instant now) {
+  const PlacementNeed need = need_of(entry);
+  const std::optional<Placement> placement = workers_.place(need, random_);
+  if (!placement) return;
+  queue_.erase(id);
+  entry.fingerprint = placement->fingerprint;
+  entry.prefill = placement->prefill;
+  entry.decode = placement->decode;
+  entry.lost_since.reset();
+  entry.state = State::placed;
+  if (entry.facts.attempts == 1) entry.facts.placed_after = now - entry.submitted;
+  entry.facts.prefill_node = placement->prefill.node;
+  workers_.placed(placement->prefill, need.tokens, now);
+  if (entry.decode) send_reserve(id, entry, now);
+  send_prefill(id, entry, now);
+}
+
+AttemptKey HandoffTable::key_of(RequestId id, const Entry& entry) const {
+  return {id, entry.attempt};
+}
+
+protocol::Work HandoffTable::work_of(const Entry& entry, Instant now) const {
+  protocol::Work work = entry.submission.work;
+  // A leg computes the cache of what was known when the prefill leg began; what that leg sampled
+  // comes with the commit.
+  work.generated_ids.assign(entry.generated.begin(),
+                            entry.generated.begin() + static_cast<std::ptrdiff_t>(entry.base));
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(entry.submission.deadline - now);
+  work.deadline_ms = std::max<std::int64_t>(1, left.count());
+  return work;
+}
+
+namespace {
+
+std::int64_t in_ms(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
+
+}  // namespace
+
+void HandoffTable::send_reserve(RequestId id, Entry& entry, Instant now) {
+  entry.reserve_at.reset();
+  entry.state_deadline = now + limits_.grant_wait;
+  entry.facts.decode_node = entry.decode->node;
+  workers_.placed(*entry.decode, need_of(entry).tokens, now);
+  send(*entry.decode,
+       protocol::Reserve{key_of(id, entry), work_of(entry, now), in_ms(limits_.lease)});
+}
+
+void HandoffTable::send_prefill(RequestId id, Entry& entry, Instant now) {
+  send(*entry.prefill, protocol::Prefill{key_of(id, entry), work_of(entry, now),
+                                         in_ms(limits_.lease), needs_decode(entry)});
+}
+
+void HandoffTable::send_target_if_ready(RequestId id, Entry& entry, Instant) {
+  if (!entry.grant || !entry.prefill || !entry.decode || entry.target_sent) return;
+  entry.target_sent = true;
+  entry.handoff_known = false;
+  send(*entry.prefill,
+       protocol::Target{key_of(id, entry), entry.decode->node, entry.decode->epoch, *entry.grant});
+}
+
+// ---- new attempts
+// --------------------------------------------------------------------------------
+
+bool HandoffTable::may_try_again(RequestId id, Entry& entry, Reason reason,
+                                 const std::string& message, Instant now) {
+  if (entry.attempts_without_token >= limits_.attempts_without_token) {
+    fail(id, reason, message, now);
+    return false;
+  }
+  ++entry.attempts_without_token;
+  ++entry.facts.attempts;
+  effects_.push_back(AttemptMade{id, reason});
+  return true;
+}
+
+void HandoffTable::new_attempt(RequestId id, Entry& entry, Reason reason,
+                               const std::string& message, Instant now) {
+  if (!may_try_again(id, entry, reason, message, now)) return;
+  let_go(id, entry, now);
+  ++entry.attempt.prefill_leg;
+  ++entry.attempt.decode_leg;
+  entry.base = entry.generated.size();
+  entry.prefill.reset();
+  entry.decode.reset();
+  entry.grant.reset();
+  entry.token_of_attempt = false;
+  entry.target_sent = false;
+  entry.handoff_known = false;
+  entry.reserve_at.reset();
+  entry.lost_since.reset();
+  entry.state = State::queued;
+  entry.state_deadline = now + std::max(limits_.queue_wait, limits_.reconnect_wait);
+  queue_.insert(id);
+  try_place(id, entry, now);
+}
+
+void HandoffTable::new_decode_leg(RequestId id, Entry& entry, Reason reason,
+                                  const std::string& message, Instant now) {
+  if (!may_try_again(id, entry, reason, message, now)) return;
+  if (entry.decode) {
+    owe(*entry.decode, protocol::Cancel{key_of(id, entry)}, id, now);
+    entry.avoid.insert(entry.decode->node);
+  }
+  ++entry.attempt.decode_leg;
+  entry.grant.reset();
+  entry.target_sent = false;
+  entry.handoff_known = false;
+  entry.decode = workers_.place_decode(need_of(entry), random_);
+  if (!entry.decode) {
+    entry.lost_since = entry.lost_since.value_or(now);
+    return;
+  }
+  entry.lost_since.reset();
+  send_reserve(id, entry, now);
+}
+
+bool HandoffTable::others_can_take_over(const Entry& entry) const {
+  std::mt19937_64 unused(0);
+  return workers_.place(need_of(entry), unused).has_value();
+}
+
+// ---- workers
+// -------------------------------------------------------------------------------------
+
+void HandoffTable::worker_up(Worker worker, Instant now) {
+  const WorkerRef ref{worker.node, worker.epoch};
+  const Worker* known = workers_.find(worker.node);
+  const std::optional<WorkerRef> before =
+      known == nullptr ? std::nullopt : std::optional<WorkerRef>({known->node, known->epoch});
+  const bool new_life = workers_.came_up(std::move(worker));
+  if (new_life && before) {
+    std::erase_if(debts_, [&](const auto& debt) { return debt.first.first == *before; });
+    for (RequestId id : ids()) {
+      const auto found = entries_.find(id);
+      if (found != entries_.end()) worker_lost(id, found->second, *before, true, now);
+    }
+  }
+  for (const auto& [key, debt] : debts_) {
+    if (key.first == ref) send(ref, debt.message);
+  }
+  for (RequestId id : ids()) {
+    const auto found = entries_.find(id);
+    if (found == entries_.end()) continue;
+    Entry& entry = found->second;
+    if (entry.state == State::queued) {
+      try_place(id, entry, now);
+    } else if (entry.lost_since && !entry.decode) {
+      new_decode_leg(id, entry, Reason::worker_lost, "the decode worker was lost", now);
+    } else {
+      repeat_to(ref, id, entry, now);
+    }
+  }
+}
+
+void HandoffTable::repeat_to(const WorkerRef& worker, RequestId id, Entry& entry, Instant now) {
+  if (entry.prefill == worker) {
+    entry.lost_since.reset();
+    if (!entry.token_of_attempt) send_prefill(id, entry, now);
+    if (entry.target_sent && entry.state != State::decoding) {
+      entry.target_sent = false;
+      send_target_if_ready(id, entry, now);
+    }
+  }
+  if (entry.decode == worker) {
+    entry.lost_since.reset();
+    if (entry.state == State::decoding) {
+      send(worker,
+           protocol::Resume{key_of(id, entry), static_cast<std::int32_t>(entry.generated.size())});
+    } else if (!entry.grant) {
+      send_reserve(id, entry, now);
+    }
+  }
+}
+
+void HandoffTable::worker_down(const WorkerRef& worker, Instant now) {
+  workers_.went_down(worker, now);
+  for (RequestId id : ids()) {
+    const auto found = entries_.find(id);
+    if (found != entries_.end()) worker_lost(id, found->second, worker, false, now);
+  }
+}
+
+/// `for_good`: the worker lives a new life, so that waiting for it is pointless.
+void HandoffTable::worker_lost(RequestId id, Entry& entry, const WorkerRef& worker, bool for_good,
+                               Instant now) {
+  const bool prefill_lost = entry.prefill == worker;
+  const bool decode_lost = entry.decode == worker;
+  if (!prefill_lost && !decode_lost) return;
+  if (prefill_lost && entry.state == State::decoding) {
+    entry.prefill.reset();
+    entry.handoff_known = true;
+    if (entry.ended_at) finish(id, entry.finish, std::nullopt, now);
+    return;
+  }
+  if (decode_lost && entry.ended_at) {
+    entry.decode.reset();
+    return;
+  }
+  if (!for_good && !others_can_take_over(entry)) {
+    entry.lost_since = entry.lost_since.value_or(now);
+    return;
+  }
+  const std::string message =
+      std::string("the ") + (prefill_lost ? "prefill" : "decode") + " worker was lost";
+  if (prefill_lost || entry.state == State::decoding) {
+    new_attempt(id, entry, Reason::worker_lost, message, now);
+  } else {
+    new_decode_leg(id, entry, Reason::worker_lost, message, now);
+  }
+}
+
+// ---- messages
+// ------------------------------------------------------------------------------------
+
+void HandoffTable::message(const WorkerRef& from, protocol::Message message, Instant now) {
+  std::visit([&](const auto& each) { on(from, each, now); }, message);
+}
+
+HandoffTable::Entry* HandoffTable::find_current(const WorkerRef& from, const AttemptKey& key) {
+  const auto found = entries_.find(key.request);
+  if (found == entries_.end()) return nullptr;
+  Entry& entry = found->second;
+  if (entry.prefill == from && key.attempt.prefill_leg == entry.attempt.prefill_leg) return &entry;
+  if (entry.decode == from && key.attempt.decode_leg == entry.attempt.decode_leg) return &entry;
+  return nullptr;
+}
+
+/// A worker speaks of an attempt that is not current: whatever it holds is not wanted any more.
+void HandoffTable::answer_stale(const WorkerRef& from, const AttemptKey& key, Instant now) {
+  const auto found = entries_.find(key.request);
+  if (found != entries_.end() && (found->second.prefill == from || found->second.decode == from)) {
+    return;  // its newer leg has ended the older one there
+  }
+  if (debts_.contains({from, key.request})) return;
+  owe(from, protocol::Cancel{key}, key.request, now);
+}
+
+void HandoffTable::on(const WorkerRef& from, const protocol::Granted& message, Instant now) {
+  Entry* entry = find_current(from, message.key);
+  if (entry == nullptr || entry->decode != from) return answer_stale(from, message.key, now);
+  if (entry->grant) return;
+  const RequestId id = message.key.request;
+  if (message.grant.length != need_of(*entry).tokens) {
+    new_decode_leg(id, *entry, Reason::length_mismatch, "the grant has another length", now);
+    return;
+  }
+  entry->grant = message.grant;
+  entry->short_since.reset();
+  if (entry->state == State::placed) entry->state = State::prefilling;
+  entry->state_deadline = now + limits_.handoff_wait;
+  send_target_if_ready(id, *entry, now);
+}
+
+void HandoffTable::on(const WorkerRef& from, const protocol::Refused& message, Instant now) {
+  Entry* entry = find_current(from, message.key);
+  if (entry == nullptr) return;
+  const RequestId id = message.key.request;
+  if (info(message.reason).retry == Retry::never && message.reason != Reason::stale_attempt) {
+    fail(id, message.reason, message.message, now);
+    return;
+  }
+  if (entry->prefill == from) {
+    entry->avoid.insert(from.node);
+    new_attempt(id, *entry, message.reason, message.message, now);
+    return;
+  }
+  // The decode worker has no room (or will not): another one now, or the same one later.
+  if (entry->grant) return;
+  entry->short_since = entry->short_since.value_or(now);
+  entry->avoid.insert(from.node);
+  ++entry->attempt.decode_leg;
+  const std::optional<WorkerRef> other = workers_.place_decode(need_of(*entry), random_);
+  entry->decode = other.value_or(from);
+  constexpr std::int64_t shortest_ms = 10;
+  constexpr std::int64_t longest_ms = 1000;
+  const Duration hint =
+      std::chrono::milliseconds(std::clamp(message.retry_after_ms, shortest_ms, longest_ms));
+  entry->reserve_at = *entry->decode == from ? now + hint : now;
+}
+
+void HandoffTable::on(const WorkerRef& from, const protocol::Tokens& message, Instant now) {
+  Entry* entry = find_current(from, message.key);
+  if (entry == nullptr) return answer_stale(from, message.key, now);
+  const RequestId id = message.key.request;
+  if (entry->prefill == from) {
+    entry->token_of_attempt = true;
+    entry->facts.times.queue += message.times.queue;
+    entry->facts.times.prefill += message.times.prefill;
+    if (entry->state == State::placed || entry->state == State::prefilling) {
+      entry->state = State::transferring;
+      entry->state_deadline = now + limits_.handoff_wait;
+    }
+  } else if (message.times.first_decode > Duration{}) {
+    entry->facts.times.first_decode = message.times.first_decode;
+  }
+  take_tokens(id, *entry, message, now);
+}
+
+void HandoffTable::take_tokens(RequestId id, Entry& entry, const protocol::Tokens& message,
+                               Instant now) {
+  DeliverTokens out{id, static_cast<std::int32_t>(entry.generated.size()), {}};
+  for (std::size_t i = 0; i < message.ids.size(); ++i) {
+    const std::int32_t index = message.first_index + static_cast<std::int32_t>(i);
+    const auto next = static_cast<std::int32_t>(entry.generated.size());
+    if (index < next) continue;  // had already
+    Delivered token{message.ids[i], std::nullopt, std::nullopt};
+    if (!message.digests.empty()) token.digest = message.digests[i];
+    if (!message.logprobs.empty()) token.logprob = message.logprobs[i];
+    if (index == next) {
+      entry.generated.push_back(token.id);
+      out.tokens.push_back(std::move(token));
+    } else if (entry.early.size() < limits_.early_tokens) {
+      entry.early.emplace(index, std::move(token));
+    }
+  }
+  if (!out.tokens.empty()) {
+    entry.attempts_without_token = 0;
+    if (entry.state == State::decoding) entry.state_deadline = now + limits_.token_wait;
+    effects_.push_back(std::move(out));
+  }
+  deliver_early(id, entry);
+  if (!entry.early.empty() && entry.decode) {
+    send(*entry.decode,
+         protocol::Resume{key_of(id, entry), static_cast<std::int32_t>(entry.generated.size())});
+    entry.early.clear();
+  }
+}
+
+void HandoffTable::deliver_early(RequestId id, Entry& entry) {
+  DeliverTokens out{id, static_cast<std::int32_t>(entry.generated.size()), {}};
+  while (!entry.early.empty()) {
+    const auto first = entry.early.begin();
+    const auto next = static_cast<std::int32_t>(entry.generated.size());
+    if (first->first > next) break;
+    if (first->first == next) {
+      entry.generated.push_back(first->second.id);
+      out.tokens.push_back(std::move(first->second));
+    }
+    entry.early.erase(first);
+  }
+  if (!out.tokens.empty()) effects_.push_back(std::move(out));
+}
+
+void HandoffTable::on(const WorkerRef& from, const protocol::Finished& message, Instant now) {
+  Entry* entry = find_current(from, message.key);
+  const RequestId id = message.key.request;
+  if (entry == nullptr) {
+    owe(from, protocol::Release{message.key}, id, now);
+    return;
+  }
+  if (message.finish == FinishReason::error || message.finish == FinishReason::cancelled) {
+    const Reason reason =
+        message.finish == FinishReason::cancelled ? Reason::lease_expired : message.reason;
+    if (info(reason).retry == Retry::never) return fail(id, reason, message.message, now);
+    new_attempt(id, *entry, reason, message.message, now);
+    return;
+  }
+  if (message.tokens > static_cast<std::int32_t>(entry->generated.size())) {
+    send(from,
+         protocol::Resume{key_of(id, *entry), static_cast<std::int32_t>(entry->generated.size())});
+    return;
+  }
+  if (entry->prefill == from && entry->state != State::decoding) {
+    entry->facts.prefill = message.facts;
+    finish(id, message.finish, std::nullopt, now);
+    return;
+  }
+  if (entry->ended_at) return;
+  entry->facts.decode = message.facts;
+  entry->facts.times.first_decode = message.times.first_decode;
+  entry->facts.times.decode = message.times.decode;
+  if (entry->handoff_known || !entry->prefill) {
+    finish(id, message.finish, std::nullopt, now);
+  } else {
+    entry->ended_at = now;
+    entry->finish = message.finish;
+  }
+}
+
+void HandoffTable::on(const WorkerRef& from, const protocol::Owned& message, Instant now) {
+  Entry* entry = find_current(from, message.key);
+  if (entry == nullptr || entry->decode != from) return answer_stale(from, message.key, now);
+  if (entry->state == State::decoding) return;
+  entry->state = State::decoding;
+  entry->lost_since.reset();
+  entry->state_deadline = now + limits_.token_wait;
+  if (entry->handoff_known) release_prefill(message.key.request, *entry, now);
+}
+
+void HandoffTable::release_prefill(RequestId id, Entry& entry, Instant now) {
+  if (!entry.prefill) return;
+  owe(*entry.prefill, protocol::Release{key_of(id, entry)}, id, now);
+  entry.prefill.reset();
+}
+
+void HandoffTable::on(const WorkerRef& from, const protocol::HandoffEnded& message, Instant now) {
+  Entry* entry = find_current(from, message.key);
+  if (entry == nullptr) return answer_stale(from, message.key, now);
+  if (message.key.attempt != entry->attempt || entry->handoff_known) return;
+  const RequestId id = message.key.request;
+  if (message.accepted) {
+    entry->handoff_known = true;
+    entry->facts.handoff = message.facts;
+    entry->facts.times.handoff_exposed += message.facts.exposed;
+    effects_.push_back(HandoffDone{message.facts});
+    if (entry->ended_at) return finish(id, entry->finish, std::nullopt, now);
+    if (entry->state == State::decoding) release_prefill(id, *entry, now);
+    return;
+  }
+  effects_.push_back(HandoffFailed{message.reason});
+  if (entry->state == State::decoding) {
+    entry->handoff_known = true;  // the answer was lost, not the commit
+    return;
+  }
+  if (message.reason == Reason::released) {
+    new_attempt(id, *entry, message.reason, message.message, now);
+  } else {
+    new_decode_leg(id, *entry, message.reason, message.message, now);
+  }
+}
+
+void HandoffTable::on(const WorkerRef& from, const protocol::Gone& message, Instant now) {
+  const auto debt = debts_.find({from, message.key.request});
+  if (debt != debts_.end()) {
+    debts_.erase(debt);
+    return;
+  }
+  Entry* entry = find_current(from, message.key);
+  if (entry == nullptr || message.key.attempt != entry->attempt || entry->ended_at) return;
+  // The worker holds nothing of a request that we count on: its lease ran out there.
+  new_attempt(message.key.request, *entry, Reason::lease_expired,
+              "a worker no longer holds the request", now);
+}
+
+void HandoffTable::on(const WorkerRef& from, const protocol::Report& message, Instant now) {
+  workers_.report(from, message, now);
+}
+
+void HandoffTable::on(const WorkerRef& from, const protocol::Inventory& message, Instant) {
+  protocol::Unknown unknown;
+  for (const AttemptKey& key : message.keys) {
+    const auto debt = debts_.find({from, key.request});
+    if (debt != debts_.end()) {
+      send(from, debt->second.message);
+    } else if (find_current(from, key) == nullptr && !entries_.contains(key.request)) {
+      unknown.keys.push_back(key);
+    }
+  }
+  if (!unknown.keys.empty()) send(from, std::move(unknown));
+}
+
+// ---- time
+// ----------------------------------------------------------------------------------------
+
+void HandoffTable::tick(Instant now) {
+  std::erase_if(debts_, [now](const auto& debt) { return now >= debt.second.until; });
+  for (RequestId id : ids()) {
+    const auto found = entries_.find(id);
+    if (found != entries_.end()) check_deadlines(id, found->second, now);
+  }
+}
+
+void HandoffTable::check_deadlines(RequestId id, Entry& entry, Instant now) {
+  if (entry.ended_at) {
+    if (now - *entry.ended_at >= limits_.facts_wait) finish(id, entry.finish, std::nullopt, now);
+    return;
+  }
+  if (now >= entry.submission.deadline) {
+    return fail(id, Reason::deadline_exceeded, "the request's deadline has passed", now);
+  }
+  if (entry.lost_since && now - *entry.lost_since >= limits_.reconnect_wait) {
+    return fail(id, Reason::worker_lost, "a worker was lost and no other can take over", now);
+  }
+  if (entry.short_since && now - *entry.short_since >= limits_.space_wait) {
+    return fail(id, Reason::overloaded, "no decode worker has room for the request", now);
+  }
+  if (entry.reserve_at && now >= *entry.reserve_at) send_reserve(id, entry, now);
+  if (now < entry.state_deadline || entry.lost_since || entry.reserve_at) return;
+  switch (entry.state) {
+    case State::queued:
+      return fail(id, Reason::no_worker,
+                  "no prefill and decode workers of one model are available; try again", now);
+    case State::placed:
+      if (entry.decode && !entry.grant) {
+        new_decode_leg(id, entry, Reason::deadline_exceeded, "the decode worker did not answer",
+                       now);
+      }
+      return;
+    case State::prefilling:
+      return;  // bounded by the request's deadline
+    case State::transferring:
+      return new_attempt(id, entry, Reason::deadline_exceeded, "the handoff took too long", now);
+    case State::decoding:
+      return new_attempt(id, entry, Reason::deadline_exceeded,
+                         "the decode worker sent no token in time", now);
+  }
+}
+
+// ---- ends
+// ----------------------------------------------------------------------------------------
+
+void HandoffTable::finish(RequestId id, FinishReason finish, std::optional<Error> error,
+                          Instant now) {
+  const auto found = entries_.find(id);
+  BATON_CHECK(found != entries_.end());
+  let_go(id, found->second, now);
+  effects_.push_back(RequestEnded{id, finish, std::move(error), std::move(found->second.facts)});
+  queue_.erase(id);
+  entries_.erase(found);
+}
+
+/// What the entry's workers hold is cancelled; a worker that has finished is released, which is the
+/// same to it.
+void HandoffTable::let_go(RequestId id, Entry& entry, Instant now) {
+  const AttemptKey key = key_of(id, entry);
+  if (entry.prefill) owe(*entry.prefill, protocol::Cancel{key}, id, now);
+  if (entry.decode) owe(*entry.decode, protocol::Cancel{key}, id, now);
+}
+
+void HandoffTable::owe(const WorkerRef& worker, protocol::Message message, RequestId id,
+                       Instant now) {
+  debts_[{worker, id}] = Debt{message, now + 2 * limits_.lease};
+  send(worker, std::move(message));
+}
+
+void HandoffTable::send(const WorkerRef& worker, protocol::Message message) {
+  if (workers_.is_up(worker)) effects_.push_back(SendTo{worker, std::move(message)});
+}
+
+}  // namespace baton::router

@@ -1,0 +1,116 @@
+#include "baton/router/core/workers.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace baton::router {
+
+using protocol::Role;
+
+namespace {
+
+// A report is made on the worker at most this long before it arrives; younger placements may be
+// missing from it.
+constexpr Duration report_age = std::chrono::milliseconds(100);
+
+}  // namespace
+
+bool Workers::came_up(Worker worker) {
+  Worker& known = workers_[worker.node];
+  const bool new_life = known.epoch != worker.epoch;
+  if (new_life) pending_.erase(worker.node);
+  worker.up = true;
+  known = std::move(worker);
+  return new_life;
+}
+
+void Workers::went_down(const WorkerRef& worker, Instant now) {
+  const auto found = workers_.find(worker.node);
+  if (found == workers_.end() || found->second.epoch != worker.epoch || !found->second.up) return;
+  found->second.up = false;
+  found->second.down_since = now;
+}
+
+void Workers::report(const WorkerRef& worker, const protocol::Report& report, Instant now) {
+  const auto found = workers_.find(worker.node);
+  if (found == workers_.end() || found->second.epoch != worker.epoch) return;
+  found->second.load = report.load;
+  found->second.draining = report.draining;
+  std::erase_if(pending_[worker.node],
+                [now](const Pending& entry) { return now - entry.since > report_age; });
+}
+
+const Worker* Workers::find(const NodeId& node) const {
+  const auto found = workers_.find(node);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+bool Workers::is_up(const WorkerRef& worker) const {
+  const Worker* found = find(worker.node);
+  return found != nullptr && found->epoch == worker.epoch && found->up;
+}
+
+void Workers::placed(const WorkerRef& worker, std::int64_t tokens, Instant now) {
+  pending_[worker.node].push_back({tokens, now});
+}
+
+std::int64_t Workers::pending(const NodeId& node) const {
+  const auto found = pending_.find(node);
+  if (found == pending_.end()) return 0;
+  std::int64_t total = 0;
+  for (const Pending& entry : found->second) total += entry.tokens;
+  return total;
+}
+
+bool Workers::has_decode(const Digest256& fingerprint) const {
+  return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+    const Worker& worker = entry.second;
+    return worker.role == Role::decode && worker.fingerprint == fingerprint && takes_work(worker);
+  });
+}
+
+std::optional<WorkerRef> Workers::pick(Role role, const Digest256& fingerprint,
+                                       const PlacementNeed& need, std::mt19937_64& random) const {
+  // Cost in tokens: what is queued before us (prefill), or how full the pool would be (decode).
+  std::vector<std::pair<std::int64_t, WorkerRef>> candidates;
+  std::vector<std::pair<std::int64_t, WorkerRef>> avoided;
+  for (const auto& [node, worker] : workers_) {
+    if (worker.role != role || worker.fingerprint != fingerprint || !takes_work(worker)) continue;
+    const std::int64_t used = role == Role::prefill
+                                  ? worker.load.backlog_tokens
+                                  : worker.load.capacity_tokens - worker.load.free_tokens;
+    const std::pair<std::int64_t, WorkerRef> entry{used + pending(node), {node, worker.epoch}};
+    (need.avoid.contains(node) ? avoided : candidates).push_back(entry);
+  }
+  if (candidates.empty()) candidates.swap(avoided);
+  if (candidates.empty()) return std::nullopt;
+  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [cost, worker] : candidates) best = std::min(best, cost);
+  const std::int64_t slack = std::max(need.tokens / 2, best / 20);
+  std::erase_if(candidates, [&](const auto& entry) { return entry.first > best + slack; });
+  return candidates[random() % candidates.size()].second;
+}
+
+std::optional<Placement> Workers::place(const PlacementNeed& need, std::mt19937_64& random) const {
+  std::set<Digest256> fingerprints;
+  for (const auto& [node, worker] : workers_) {
+    if (worker.role != Role::prefill || !takes_work(worker)) continue;
+    if (need.fingerprint && worker.fingerprint != *need.fingerprint) continue;
+    if (need.needs_decode && !has_decode(worker.fingerprint)) continue;
+    fingerprints.insert(worker.fingerprint);
+  }
+  if (fingerprints.empty()) return std::nullopt;
+  Placement out;
+  out.fingerprint =
+      *std::next(fingerprints.begin(), static_cast<std::ptrdiff_t>(random() % fingerprints.size()));
+  out.prefill = *pick(Role::prefill, out.fingerprint, need, random);
+  if (need.needs_decode) out.decode = pick(Role::decode, out.fingerprint, need, random);
+  return out;
+}
+
+std::optional<WorkerRef> Workers::place_decode(const PlacementNeed& need,
+                                               std::mt19937_64& random) const {
+  return pick(Role::decode, *need.fingerprint, need, random);
+}
+
+}  // namespace baton::router

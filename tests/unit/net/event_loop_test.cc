@@ -1,0 +1,119 @@
+#include "baton/net/io/event_loop.h"
+
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "loop_thread.h"
+
+namespace baton::net {
+namespace {
+
+using namespace std::chrono_literals;
+
+void run_all(EventLoop& loop, Duration patience = 30ms) {
+  while (loop.run_one(patience)) {
+  }
+}
+
+TEST(EventLoop, PostedCallsRunInOrderAndNeverInsidePost) {
+  EventLoop loop;
+  std::vector<int> order;
+  loop.post([&] {
+    loop.post([&] { order.push_back(3); });
+    order.push_back(1);
+  });
+  loop.post([&] { order.push_back(2); });
+  EXPECT_TRUE(order.empty());
+  run_all(loop);
+  EXPECT_EQ(order, (std::vector{1, 2, 3}));
+}
+
+TEST(EventLoop, EveryThreadMayPost) {
+  testing::LoopThread thread;
+  int count = 0;
+  std::vector<std::thread> posters;
+  for (int i = 0; i < 4; ++i) {
+    posters.emplace_back([&] {
+      for (int k = 0; k < 1000; ++k) thread.loop().post([&count] { ++count; });
+    });
+  }
+  for (auto& poster : posters) poster.join();
+  EXPECT_EQ(thread.on_loop([&] { return count; }), 4000);
+}
+
+TEST(EventLoop, AStopBeforeRunIsNotLostAndRunMayBeCalledAgain) {
+  EventLoop loop;
+  loop.stop();
+  loop.run();
+  int count = 0;
+  loop.post([&] {
+    ++count;
+    loop.stop();
+  });
+  loop.run();
+  EXPECT_EQ(count, 1);
+}
+
+TEST(Timer, RunsOnceAfterItsDelay) {
+  EventLoop loop;
+  int count = 0;
+  const Instant start = monotonic_now();
+  Timer timer = loop.schedule_after(20ms, [&] { ++count; });
+  EXPECT_TRUE(timer.pending());
+  run_all(loop, 200ms);
+  EXPECT_EQ(count, 1);
+  EXPECT_FALSE(timer.pending());
+  EXPECT_GE(monotonic_now() - start, 20ms);
+}
+
+TEST(Timer, ItsEndOrANewTimerInItsPlaceCancelsIt) {
+  EventLoop loop;
+  int first = 0;
+  int second = 0;
+  { const Timer dropped = loop.schedule_after(1ms, [&] { ++first; }); }
+  Timer timer = loop.schedule_after(1ms, [&] { ++first; });
+  timer = loop.schedule_after(1ms, [&] { ++second; });
+  run_all(loop);
+  EXPECT_EQ(first, 0);
+  EXPECT_EQ(second, 1);
+}
+
+TEST(Timer, CancelledAfterItsTimeHasComeButBeforeItsCallStillDoesNotRun) {
+  EventLoop loop;
+  int count = 0;
+  Timer victim;
+  const Timer killer = loop.schedule_after(1ms, [&] { victim.cancel(); });
+  victim = loop.schedule_after(1ms, [&] { ++count; });
+  std::this_thread::sleep_for(5ms);  // both have expired when the loop looks
+  run_all(loop);
+  EXPECT_EQ(count, 0);
+}
+
+TEST(Timer, APeriodicOneGoesOnUntilItIsCancelledAlsoFromInside) {
+  EventLoop loop;
+  int count = 0;
+  Timer timer;
+  timer = loop.schedule_every(1ms, [&] {
+    if (++count == 3) timer.cancel();
+  });
+  run_all(loop);
+  EXPECT_EQ(count, 3);
+}
+
+TEST(Timer, ItsCallMayReplaceItself) {
+  EventLoop loop;
+  std::vector<int> order;
+  Timer timer;
+  timer = loop.schedule_after(1ms, [&] {
+    order.push_back(1);
+    timer = loop.schedule_after(1ms, [&] { order.push_back(2); });
+  });
+  run_all(loop);
+  EXPECT_EQ(order, (std::vector{1, 2}));
+}
+
+}  // namespace
+}  // namespace baton::net

@@ -1,0 +1,124 @@
+#include "baton/net/io/http_client.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "baton/net/sse.h"
+#include "raw_client.h"
+#include "test_server.h"
+
+namespace baton::net::testing {
+namespace {
+
+TEST(HttpClient, GetsAndPosts) {
+  TestServer server;
+  HttpCall call;
+  call.target = "/a?b";
+  const HttpResponse got = http_call(server.endpoint(), call).value();
+  EXPECT_EQ(got.status, 200);
+  EXPECT_EQ(got.body, "GET /a ?b []");
+  EXPECT_EQ(got.header("content-type"), "text/plain");
+  call.method = "POST";
+  call.body = std::string(1'000'000, 'p');
+  EXPECT_EQ(http_call(server.endpoint(), call).value().body, "POST /a ?b [" + call.body + "]");
+  call.method = "HEAD";
+  call.body.clear();
+  EXPECT_EQ(http_call(server.endpoint(), call).value().body, "");
+}
+
+TEST(HttpClient, AnErrorStatusIsAnAnswer) {
+  TestServer server;
+  HttpCall call;
+  call.target = "/drop";
+  const HttpResponse got = http_call(server.endpoint(), call).value();
+  EXPECT_EQ(got.status, 500);
+  EXPECT_NE(got.body.find("internal_error"), std::string::npos);
+}
+
+TEST(HttpClient, ReadsAStreamPieceByPiece) {
+  TestServer server;
+  HttpCall call;
+  call.target = "/stream";
+  SseReader reader;
+  std::vector<std::string> events;
+  const auto write = [&](std::string data) {
+    server.thread().loop().post([&server, data] {
+      std::string out;
+      append_sse_data(out, data);
+      server.held[0]->write(out);
+      if (data == "[DONE]") server.held[0]->finish();
+    });
+  };
+  call.on_head = [&](const HttpResponse& head) {
+    EXPECT_EQ(head.header("content-type"), "text/event-stream");
+    write("1");
+  };
+  call.on_body = [&](std::string_view piece) {
+    for (const SseEvent& event : reader.push(piece).value()) {
+      events.push_back(event.data);
+      // Written only now: the piece before came through without waiting for it.
+      if (event.data == "1") write("2");
+      if (event.data == "2") write("[DONE]");
+    }
+    return true;
+  };
+  EXPECT_EQ(http_call(server.endpoint(), call).value().status, 200);
+  EXPECT_EQ(events, (std::vector<std::string>{"1", "2", "[DONE]"}));
+}
+
+TEST(HttpClient, ACallerThatHasSeenEnoughEndsTheCallAndTheServerNotices) {
+  TestServer server;
+  HttpCall call;
+  call.target = "/stream";
+  call.on_head = [&](const HttpResponse&) {
+    server.thread().loop().post([&server] { server.held[0]->write("x"); });
+  };
+  call.on_body = [](std::string_view) { return false; };
+  EXPECT_EQ(http_call(server.endpoint(), call).error().reason(), Reason::cancelled);
+  EXPECT_TRUE(server.wait_disconnected(1, 1s));
+  call.on_body = nullptr;
+  call.on_head = nullptr;
+  call.keep_going = [] { return false; };
+  EXPECT_EQ(http_call(server.endpoint(), call).error().reason(), Reason::cancelled);
+}
+
+TEST(HttpClient, ASilentServerIsADeadlineAndACutAnswerAnIoError) {
+  TestServer server;
+  HttpCall call;
+  call.target = "/hold";
+  call.idle_time = 100ms;
+  EXPECT_EQ(http_call(server.endpoint(), call).error().reason(), Reason::deadline_exceeded);
+  call.idle_time = 10s;
+  call.total_time = 100ms;
+  EXPECT_EQ(http_call(server.endpoint(), call).error().reason(), Reason::deadline_exceeded);
+  call.total_time = 10s;
+  call.target = "/stream";
+  call.on_head = [&](const HttpResponse&) {
+    server.thread().loop().post([&server] { server.held.back()->abort(); });
+  };
+  const auto cut = http_call(server.endpoint(), call);
+  EXPECT_EQ(cut.error().reason(), Reason::io_error);
+  EXPECT_NE(cut.error().message().find("/stream"), std::string::npos);
+}
+
+TEST(HttpClient, NobodyListeningIsAnIoError) {
+  Endpoint nobody;
+  {
+    TestServer server;
+    nobody = server.endpoint();
+  }
+  EXPECT_EQ(http_call(nobody, {}).error().reason(), Reason::io_error);
+}
+
+TEST(HttpClient, ABodyAboveTheLimitIsRefused) {
+  TestServer server;
+  HttpCall call;
+  call.method = "POST";
+  call.body = std::string(1000, 'x');
+  call.body_limit_bytes = 100;
+  EXPECT_EQ(http_call(server.endpoint(), call).error().reason(), Reason::protocol_violation);
+}
+
+}  // namespace
+}  // namespace baton::net::testing
