@@ -20,7 +20,10 @@ float exp_of(float x) {
   constexpr float ln2_high = 0.693359375f;
   constexpr float ln2_low = -2.12194440e-4f;
   constexpr float round_to_integer = 12582912;  // 1.5 * 2^23: its unit in the last place is 1
-  const float clamped = x > least ? x : least;
+  // Selecting by a mask, not by a conditional, lets the compiler compute several at a time.
+  const std::int32_t keep = -static_cast<std::int32_t>(x > least);
+  const float clamped = std::bit_cast<float>((std::bit_cast<std::int32_t>(x) & keep) |
+                                             (std::bit_cast<std::int32_t>(least) & ~keep));
   const float shifted = clamped * log2_e + round_to_integer;
   const float n = shifted - round_to_integer;
   const float r = clamped - n * ln2_high - n * ln2_low;
@@ -35,7 +38,7 @@ float exp_of(float x) {
   const std::int32_t exponent =
       std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(round_to_integer);
   const float scale = std::bit_cast<float>((exponent + 127) << 23);
-  return x > least ? series * scale : 0.0f;
+  return std::bit_cast<float>(std::bit_cast<std::int32_t>(series * scale) & keep);
 }
 
 }  // namespace

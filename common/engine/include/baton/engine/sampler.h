@@ -51,6 +51,7 @@ class Sampler {
   std::vector<float> adjusted_;
   std::vector<float> weights_;
   std::vector<std::uint64_t> candidates_;  // sortable: see sampler.cc
+  std::vector<std::uint64_t> sort_scratch_;
 };
 
 }  // namespace baton::engine
