@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the fixtures of this folder: vocabularies, and the reference's token ids for every text.
 
-    python3 make_fixtures.py SmolLM2-135M-Instruct.Q4_1.gguf
+    python3 make_fixtures.py SmolLM2-135M-Instruct.Q4_1.gguf [gemma-3-270m-q4_k_m.gguf]
 
 Needs transformers 5.19.0, tokenizers 0.23.3, sentencepiece 0.2.3 and gguf 0.19.0; not run in CI.
 
@@ -12,6 +12,8 @@ Needs transformers 5.19.0, tokenizers 0.23.3, sentencepiece 0.2.3 and gguf 0.19.
   gpt2_style.json     ids under GPT-2's pre-tokenizer, same vocabulary
   gemma_style.json    a small SentencePiece model as Gemma's: byte fallback, no space prefix
   llama2_style.json   the same trainer as Llama 2's: a space prefix
+  gemma3.json         ids only, of sentencepiece over the vocabulary of the second GGUF file; for a
+                      test that runs where somebody has that file
 
 A vocabulary file has the fields of a GGUF file under their names there. "plain" has the ids of each
 text as a user's text, where control tokens are data; "parsed" the ids where they are parsed, null
@@ -26,6 +28,7 @@ import sys
 
 os.environ["RAYON_NUM_THREADS"] = "1"
 
+import gguf
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -160,6 +163,20 @@ def split_at(text, spellings):
     return parts + [plain]
 
 
+def sentencepiece_encoder(proto, reference):
+    control = {p.piece: i for i, p in enumerate(proto.pieces) if p.type in (CONTROL, UNKNOWN)}
+
+    def encode(text, parse):
+        if not parse or not any(spelling in text for spelling in control):
+            return reference.encode(text)
+        ids = []
+        for i, part in enumerate(split_at(text, [c for c in control if c in text])):
+            ids += [control[part]] if i % 2 else reference.encode(part)
+        return ids
+
+    return encode
+
+
 def make_sentencepiece(name, markers, unused_every, **options):
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -173,15 +190,6 @@ def make_sentencepiece(name, markers, unused_every, **options):
         for piece in [p for p in proto.pieces if p.type == NORMAL and len(p.piece) > 1][::unused_every]:
             piece.type = UNUSED
     reference = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
-    control = {p.piece: i for i, p in enumerate(proto.pieces) if p.type in (CONTROL, UNKNOWN)}
-
-    def encode(text, parse):
-        if not parse:
-            return reference.encode(text)
-        ids = []
-        for i, part in enumerate(split_at(text, list(control))):
-            ids += [control[part]] if i % 2 else reference.encode(part)
-        return ids
 
     write(name, {"metadata": {
         "tokenizer.ggml.model": "llama",
@@ -192,7 +200,31 @@ def make_sentencepiece(name, markers, unused_every, **options):
         "tokenizer.ggml.eos_token_id": reference.eos_id(),
         "tokenizer.ggml.unknown_token_id": reference.unk_id(),
         "tokenizer.ggml.add_space_prefix": options["add_dummy_prefix"],
-    }, **expected(encode, markers)})
+    }, **expected(sentencepiece_encoder(proto, reference), markers)})
+
+
+def make_gemma3(path):
+    """sentencepiece itself over the file's vocabulary; the conversion in transformers differs on
+    long runs of spaces."""
+    fields = gguf.GGUFReader(path).fields
+    tokens, scores, types = (fields["tokenizer.ggml." + key].contents()
+                             for key in ("tokens", "scores", "token_type"))
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.trainer_spec.model_type = proto.trainer_spec.BPE
+    proto.trainer_spec.byte_fallback = True
+    proto.trainer_spec.vocab_size = len(tokens)
+    proto.trainer_spec.unk_id, proto.trainer_spec.bos_id, proto.trainer_spec.eos_id = 3, 2, 1
+    proto.normalizer_spec.name = "identity"
+    proto.normalizer_spec.add_dummy_prefix = False
+    proto.normalizer_spec.remove_extra_whitespaces = False
+    for i, (token, score, kind) in enumerate(zip(tokens, scores, types)):
+        # Converters spell the spaces of user-defined tokens as spaces, and call <unk> control.
+        kind = UNKNOWN if i == 3 else kind
+        piece = token.replace(" ", "▁") if kind == USER_DEFINED else token
+        proto.pieces.add(piece=piece, score=score, type=kind)
+    reference = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
+    write("gemma3.json", expected(sentencepiece_encoder(proto, reference),
+                                  ["<start_of_turn>", "<end_of_turn>", "<h1>"]))
 
 
 def main():
@@ -203,6 +235,8 @@ def main():
                        add_dummy_prefix=False, user_defined_symbols=["<mask>", "▁▁", "▁▁▁▁", "\n\n"])
     make_sentencepiece("llama2_style.json", ["<|user|>", "<|end|>", "<extra>"], 0,
                        add_dummy_prefix=True, user_defined_symbols=["<extra>"])
+    if len(sys.argv) > 2:
+        make_gemma3(sys.argv[2])
 
 
 if __name__ == "__main__":
