@@ -238,15 +238,15 @@ void WorkerProcess::start_serving() {
   info.admin_url = "http://" + admin_->endpoint().to_string();
   info.bundle_digest = protocol::sha256(model_->bundle).to_string();
   for (const auto& [name, address] : driver_->addresses()) info.transports.push_back(name);
+  const Duration took = monotonic_now() - started_;
+  probe_.loaded(seconds(took));
+  log_info("ready: {} ({}, {}), fingerprint {}, {:.2f} s", info.model, info.numerics_class,
+           info.kernel_set, model_->fingerprint.digest().to_string().substr(0, 16), seconds(took));
   driver_->start();
   engine_->start(*driver_);
   control_.serve(std::move(serving));
   serving_ = true;
   load_percent_ = 100;
-  const Duration took = monotonic_now() - started_;
-  probe_.loaded(seconds(took));
-  log_info("ready: {} ({}, {}), fingerprint {}, {:.2f} s", info.model, info.numerics_class,
-           info.kernel_set, model_->fingerprint.digest().to_string().substr(0, 16), seconds(took));
 }
 
 void WorkerProcess::failed(const Error& error) {
