@@ -39,6 +39,10 @@ def serving(documents) -> list[tuple[str, dict, dict]]:
     return found
 
 
+def configuration_of(documents) -> dict:
+    return yaml.safe_load(of_kind(documents, "ConfigMap")[0]["data"]["baton.yaml"])
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_kubernetes_accepts_every_document(folder, tmp_path):
     file = tmp_path / "all.yaml"
@@ -112,25 +116,34 @@ def test_every_container_says_what_it_needs_and_its_memory_is_limited(documents)
 def test_a_node_is_named_after_its_pod_and_advertises_the_pods_address(documents):
     for name, _, container in serving(documents):
         env = {variable["name"]: variable.get("value") for variable in container["env"]}
-        assert env["BATON_NODE_ID"] == "$(POD_NAME)", name
-        assert env["BATON_NODE_ADMIN_LISTEN"] == "$(POD_IP):9100", name
+        section = name.replace("-", "_").upper()
+        assert env[f"{section}_NODE"] == "$(POD_NAME)", name
+        assert env[f"{section}_ADMIN_LISTEN"] == "$(POD_IP):9100", name
         if name != "baton-router":
-            assert env["BATON_NODE_ADVERTISE"] == "$(POD_IP)", name
-            assert env["BATON_NODE_CONTROL_LISTEN"] == "$(POD_IP):7100", name
+            assert env[f"{section}_ADVERTISE"] == "$(POD_IP)", name
+            assert env[f"{section}_CONTROL_LISTEN"] == "$(POD_IP):7100", name
+            assert env[f"{section}_DATA_LISTEN"] == "$(POD_IP):7200", name
 
 
 def test_r28_the_listeners_and_the_ports_of_the_pods_agree(documents):
     for name, _, container in serving(documents):
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-        own = {"api": 8000} if name == "baton-router" else {"control": 7100}
+        own = {"api": 8000} if name == "baton-router" else {"control": 7100, "data": 7200}
         assert ports == {"admin": 9100} | own, name
 
 
 def test_r31_plain_text_between_pods_is_asked_for_by_name(documents):
-    configuration = of_kind(documents, "ConfigMap")[0]["data"]
-    assert set(configuration) == {"router.yaml", "prefill.yaml", "decode.yaml"}
-    for name, text in configuration.items():
-        assert yaml.safe_load(text)["node"]["trusted_network"] is True, name
+    configuration = configuration_of(documents)
+    assert set(configuration) == {"router", "prefill", "decode"}
+    for name, section in configuration.items():
+        assert section["trusted_network"] is True, name
+
+
+def test_a_node_has_the_time_to_drain_that_it_takes(documents):
+    for name, pod, _ in serving(documents):
+        grace = configuration_of(documents)[name.removeprefix("baton-")].get("drain_grace")
+        if grace:
+            assert int(grace.removesuffix("s")) < pod["terminationGracePeriodSeconds"], name
 
 
 def test_each_role_has_an_autoscaler_and_leaves_its_number_of_pods_to_it(documents):
@@ -147,9 +160,8 @@ def test_workers_are_found_by_headless_services(documents):
     for name in ("baton-prefill", "baton-decode"):
         assert services[name]["clusterIP"] == "None"
         assert services[name]["publishNotReadyAddresses"] is True
-    config = yaml.safe_load(of_kind(documents, "ConfigMap")[0]["data"]["router.yaml"])
-    for phase, peers in config["node"]["peers"].items():
-        assert peers == [f"baton-{phase}:7100"]
+    for phase in ("prefill", "decode"):
+        assert configuration_of(documents)["router"][phase] == [f"baton-{phase}:7100"]
     assert of_kind(documents, "StatefulSet")[0]["spec"]["serviceName"] in services
 
 

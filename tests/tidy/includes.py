@@ -12,21 +12,27 @@ LEVELS = [
     {"weights", "kvcache", "transport"},
     {"models", "handoff"},
     {"engine"},
+    # What the two workers share. The router has no part in it.
+    {"worker"},
 ]
 LIBRARIES = set().union(*LEVELS)
-ROLES = {"prefill_node": "prefill_node", "decode_node": "decode_node", "router": "router"}
+ROLES = ("prefill_node", "decode_node", "router")
+# Pure parts that are libraries of their own (below).
+CORES = {"kvcache/core", "handoff/core", "engine/core", "worker/core"}
 # The router needs no weights (design rule): it holds ids and text, never tensors.
-NOT_IN_A_ROUTER = {"tensor", "kernels", "weights", "models", "engine"}
+NOT_IN_A_ROUTER = {"tensor", "kernels", "weights", "models", "engine", "engine/core", "worker",
+                   "worker/core"}
 # What lies across the levels or is narrower than its level.
 ONLY = {
     "tokenizer": {"base", "modelfile"},
     "transport": {"base", "protocol", "metrics", "net", "tensor"},
     "kvcache/core": {"base", "prefix"},
     "handoff/core": {"base", "protocol", "kvcache/core"},
-    "role/core": {"base", "prefix", "protocol", "kvcache/core", "handoff/core"},
-    # What the three programs share (configuration, admin listener): the router links it too.
-    "node": {"base", "metrics", "net", "protocol", "modelfile", "prefix", "tokenizer", "transport",
-             "kvcache", "handoff"},
+    "engine/core": {"base", "prefix", "kvcache/core"},
+    "worker/core": {"base", "prefix", "protocol", "kvcache/core", "handoff/core", "engine/core"},
+    "router/core": {"base", "prefix", "protocol", "kvcache/core", "handoff/core"},
+    "prefill_node/core": {"base", "prefix", "protocol"} | CORES,
+    "decode_node/core": {"base", "prefix", "protocol"} | CORES,
 }
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+(["<])([^">]+)[">]', re.MULTILINE)
 
@@ -57,22 +63,18 @@ def target_of(include: str) -> str | None:
 
 def allowed(module: str) -> set[str] | None:
     """What a module may include besides itself, or None where everything is allowed."""
-    area, _, core = module.partition("/")
+    area = module.split("/")[0]
     if module in ONLY:
         return ONLY[module]
     if area in ROLES:
-        if core == "core":
-            return ONLY["role/core"]
-        visible = LIBRARIES | {"node", "kvcache/core", "handoff/core", area + "/core", area}
+        visible = LIBRARIES | CORES | {area + "/core", area}
         return visible - NOT_IN_A_ROUTER if area == "router" else visible
     if area == "deploy":
-        return LIBRARIES | {"node", "kvcache/core", "handoff/core"} | set(ROLES)
+        return LIBRARIES | CORES | set(ROLES)
     for level, names in enumerate(LEVELS):
         if area in names:
-            below = set().union(*LEVELS[:level]) if level else set()
-            cores = {name for name in ("kvcache/core", "handoff/core")
-                     if name.split("/")[0] in below | {area}}
-            return below | cores | {area}
+            visible = set().union({area}, *LEVELS[:level])
+            return visible | {core for core in CORES if core.split("/")[0] in visible}
     return None
 
 
