@@ -56,7 +56,7 @@ def check_scripts(tree: Tree) -> list[str]:
         stem = name.removesuffix(".py")
         mention = re.compile(rf"(?:\b(?:import|from)\s+(?:[\w.]+\.)?{re.escape(stem)}\b"
                              rf"|import\s+[\w, ]*\b{re.escape(stem)}\b"
-                             rf"|[/\s\"'(`]{re.escape(name)}(?:[\s\"')`,:;]|$))", re.MULTILINE)
+                             rf"|[/\s\"'(`]{re.escape(name)}(?:[\s\"')`,:;.]|$))", re.MULTILINE)
         if not any(mention.search(other) for at, other in tree.files.items()
                    if at != path and not is_data(at)):
             findings.append(f"{path}:1: nothing runs, imports or explains this file")
