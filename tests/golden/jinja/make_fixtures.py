@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes chat.json and snippets.json: what transformers' Jinja environment renders.
 
-Needs transformers, jinja2 and gguf, and the
-SmolLM2 GGUF file as argument: its chat template is one of the templates. The others, in templates/,
+Needs transformers, jinja2 and gguf, and as arguments the SmolLM2 GGUF file, whose chat template is one
+of the templates, and optionally the number of random expressions. The other templates, in templates/,
 were written for these tests in the manner of the families they are named after.
 """
 import copy
