@@ -4,7 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "rope_table.h"
+#include "baton/models/rope_table.h"
+
 #include "transformer.h"
 
 namespace baton::models {

@@ -1,4 +1,4 @@
-#include "rope_table.h"
+#include "baton/models/rope_table.h"
 
 #include <numbers>
 

@@ -341,9 +341,16 @@ Result<Message> from(const wire::HandoffEnded& in) {
 
 Result<Message> from(const wire::Report& in) {
   const wire::Load& load = in.load();
-  return Message(Report{{load.queued(), load.running(), load.backlog_tokens(),
-                         Duration(load.backlog_ns()), load.free_tokens(), load.capacity_tokens()},
-                        in.draining()});
+  Report out;
+  out.load.queued = load.queued();
+  out.load.running = load.running();
+  out.load.handoffs = load.handoffs();
+  out.load.backlog_tokens = load.backlog_tokens();
+  out.load.backlog = Duration(load.backlog_ns());
+  out.load.free_tokens = load.free_tokens();
+  out.load.capacity_tokens = load.capacity_tokens();
+  out.draining = in.draining();
+  return Message(out);
 }
 
 Result<Message> from(const wire::BundlePart& in) {

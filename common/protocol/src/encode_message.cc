@@ -259,6 +259,7 @@ struct ToWire {
     wire::Load* load = to->mutable_load();
     load->set_queued(in.load.queued);
     load->set_running(in.load.running);
+    load->set_handoffs(in.load.handoffs);
     load->set_backlog_tokens(in.load.backlog_tokens);
     load->set_backlog_ns(in.load.backlog.count());
     load->set_free_tokens(in.load.free_tokens);

@@ -386,6 +386,7 @@ protocol::Load DecodeCore::load() const {
     if (job.finished) continue;
     ++(job.owned ? load.running : load.queued);
   }
+  load.handoffs = static_cast<std::int32_t>(by_grant_.size());
   load.free_tokens =
       static_cast<std::int64_t>(pools_.free_blocks(0)) * pools_.config().block_positions;
   load.capacity_tokens =

@@ -368,6 +368,7 @@ protocol::Load PrefillCore::load() const {
   protocol::Load load;
   engine::StepShape rest;
   for (const auto& [request, job] : jobs_) {
+    if (job.source_begun) ++load.handoffs;
     const engine::Sequence* sequence = job.sequence ? table_.find(*job.sequence) : nullptr;
     if (sequence == nullptr || sequence->phase() != engine::Phase::prefill) continue;
     ++(job.started ? load.running : load.queued);

@@ -91,7 +91,7 @@ class Maker {
  public:
   explicit Maker(const RandomModel& spec) : spec_(spec), random_(spec.seed) {}
 
-  modelfile::ModelFile make() {
+  const GgufWriter& make() {
     fields();
     matrix("token_embd.weight", spec_.width, spec_.vocabulary, 1);
     if (!spec_.tied_output) matrix("output.weight", spec_.width, spec_.vocabulary);
@@ -99,9 +99,7 @@ class Maker {
     for (int layer = 0; layer < spec_.layers; ++layer) {
       add_layer("blk." + std::to_string(layer) + ".");
     }
-    auto made = modelfile::ModelFile::parse(writer_.bytes());
-    BATON_CHECK(made.has_value());
-    return std::move(*made);
+    return writer_;
   }
 
  private:
@@ -181,7 +179,15 @@ class Maker {
 
 }  // namespace
 
-modelfile::ModelFile make_random_model(const RandomModel& spec) { return Maker(spec).make(); }
+modelfile::ModelFile make_random_model(const RandomModel& spec) {
+  auto made = modelfile::ModelFile::parse(Maker(spec).make().bytes());
+  BATON_CHECK(made.has_value());
+  return std::move(*made);
+}
+
+void write_random_model(const RandomModel& spec, const std::filesystem::path& path) {
+  Maker(spec).make().write(path);
+}
 
 std::vector<TokenId> random_tokens(int count, int vocabulary, std::uint64_t seed) {
   std::mt19937_64 random(seed);

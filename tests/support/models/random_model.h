@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct RandomModel {
 /// Matrices N(0, 2 / sqrt(inputs)), embeddings N(0, 1), norms U(0.5, 1.5), biases N(0, 0.5), then
 /// stored in `type` (norms and biases stay F32).
 modelfile::ModelFile make_random_model(const RandomModel& spec);
+void write_random_model(const RandomModel& spec, const std::filesystem::path& path);
 
 std::vector<TokenId> random_tokens(int count, int vocabulary, std::uint64_t seed);
 

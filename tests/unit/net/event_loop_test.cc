@@ -73,7 +73,9 @@ TEST(Timer, ItsEndOrANewTimerInItsPlaceCancelsIt) {
   EventLoop loop;
   int first = 0;
   int second = 0;
-  { const Timer dropped = loop.schedule_after(1ms, [&] { ++first; }); }
+  {
+    const Timer dropped = loop.schedule_after(1ms, [&] { ++first; });
+  }
   Timer timer = loop.schedule_after(1ms, [&] { ++first; });
   timer = loop.schedule_after(1ms, [&] { ++second; });
   run_all(loop);

@@ -173,9 +173,8 @@ TEST_F(FrameLinkTest, ACrowdOfSilentConnectionsDoesNotKeepAPeerOut) {
   Side side;
   connect(side);
   ASSERT_TRUE(send(side, "hello"));
-  EXPECT_TRUE(thread_.wait_until([&] {
-    return !accepted_.back()->frames.empty() && server_->open_connections() == 4;
-  }));
+  EXPECT_TRUE(thread_.wait_until(
+      [&] { return !accepted_.back()->frames.empty() && server_->open_connections() == 4; }));
   thread_.on_loop([&] { side.link->close(); });
 }
 
@@ -186,8 +185,7 @@ TEST_F(FrameLinkTest, R7AnAnnouncedLengthAboveTheLimitClosesTheLink) {
   client.read_all();
   EXPECT_TRUE(client.closed());
   EXPECT_EQ(wait_closed(*accepted_[0]), Reason::protocol_violation);
-  thread_.on_loop(
-      [&] { EXPECT_EQ(accepted_[0]->frames, (std::vector<std::string>{"good"})); });
+  thread_.on_loop([&] { EXPECT_EQ(accepted_[0]->frames, (std::vector<std::string>{"good"})); });
 }
 
 TEST_F(FrameLinkTest, AFullOutboxFailsTheLinkAndBlocksNobody) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "baton/net/sse.h"
+
 #include "raw_client.h"
 #include "test_server.h"
 

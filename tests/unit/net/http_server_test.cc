@@ -29,7 +29,8 @@ TEST(HttpServer, TheRequestArrivesByteByByteOrInOnePiece) {
   TestServer server;
   RawClient client(server.endpoint());
   const std::string chunked =
-      "POST /c HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;ext=1\r\nde\r\n"
+      "POST /c HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n3\r\nabc\r\n2;ext=1\r\nde\r\n"
       "0\r\nTrailer: x\r\n\r\n";
   for (const std::string& request : {post("/b", "body"), chunked}) {
     client.send(request);
@@ -43,8 +44,9 @@ TEST(HttpServer, TheRequestArrivesByteByByteOrInOnePiece) {
 TEST(HttpServer, HeadersAreFoundWhateverTheirLetterCase) {
   TestServer server;
   server.on_custom = [](HttpRequest request, std::shared_ptr<HttpResponder> responder) {
-    responder->send(200, {}, std::string(request.header("authorization").value_or("none")) +
-                                 (request.header("x-none") ? "!" : "") + request.peer);
+    responder->send(200, {},
+                    std::string(request.header("authorization").value_or("none")) +
+                        (request.header("x-none") ? "!" : "") + request.peer);
   };
   RawClient client(server.endpoint());
   client.send(get("/custom", "AUTHORIZATION:  Bearer k \r\n"));
@@ -109,8 +111,7 @@ TEST(HttpServer, HeadHasTheLengthButNoBody) {
 TEST(HttpServer, Expect100ContinueIsAnsweredBeforeTheBody) {
   TestServer server;
   RawClient client(server.endpoint());
-  client.send(
-      "POST /e HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+  client.send("POST /e HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
   EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   client.send("data");
   EXPECT_EQ(body_of(client.read_answer()), "POST /e ? [data]");
@@ -207,8 +208,10 @@ const std::vector<std::string>& malformed_requests() {
       "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 1x\r\n\r\n",
       "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 99999999999999999999999\r\n\r\n",
       "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-      "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-      "POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+      "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n0\r\n\r\n",
+      "POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\nContent-Length: "
+      "5\r\n\r\n0\r\n\r\n",
       "POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: gzip\r\n\r\nabc",
       "POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
       "POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",

@@ -199,9 +199,8 @@ TEST(HttpDisconnectLate, AClientThatLeavesAfterItsAnswerIsNoDisconnect) {
   server.thread().on_loop([&] { server.held[0]->send(200, {}, "done"); });
   EXPECT_EQ(status_of(client.read_answer()), 200);
   client.close();
-  for (int i = 0; i < 500 && server.stats().open_connections > 0; ++i) {
-    std::this_thread::sleep_for(2ms);
-  }
+  ASSERT_TRUE(
+      server.thread().wait_until([&] { return server.stats_on_loop().open_connections == 0; }));
   EXPECT_EQ(server.stats().disconnects, 0u);
   EXPECT_FALSE(server.wait_disconnected(1, 20ms));
 }

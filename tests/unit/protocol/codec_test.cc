@@ -78,7 +78,7 @@ std::vector<Message> one_of_each() {
           Owned{key, 1},
           ended,
           Gone{key},
-          Report{{1, 2, 3, Duration(4), 5, 6}, true},
+          Report{{1, 2, 3, 4, Duration(5), 6, 7}, true},
           Inventory{{key, key}},
           BundlePart{0, 2, "bytes"},
           commit,

@@ -23,6 +23,7 @@ constexpr const char* set = "avx2";
 // Sixteen registers: 2 x 1 integer and float accumulators take 8.
 constexpr int tile_rows = 2;
 constexpr int tile_panels = 1;
+constexpr int single_row_panels = 2;
 constexpr int tile_queries = 2;
 
 // Each source uses the ones before it.

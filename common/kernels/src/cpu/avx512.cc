@@ -24,6 +24,7 @@ constexpr const char* set = "avx512";
 // registers; two unpacked and two packed weight vectors, a mask and a broadcast take the rest.
 constexpr int tile_rows = 6;
 constexpr int tile_panels = 2;
+constexpr int single_row_panels = 4;
 // Queries that share a loaded vector of keys or values: 4 x 4 accumulators.
 constexpr int tile_queries = 4;
 

@@ -149,7 +149,7 @@ class Lanes16 final : public Kernels {
   Activations prepare(const PanelShape& shape, ConstRows x) {
     if (shape.integer()) return quantise(shape, x);
     if (shape.arithmetic == Arithmetic::bf16) return round(shape, x);
-    return {reinterpret_cast<const std::uint32_t*>(x.data), x.stride, nullptr, nullptr, nullptr};
+    return {reinterpret_cast<const std::uint32_t*>(x.data), x.stride};
   }
 
   Activations round(const PanelShape& shape, ConstRows x) {
@@ -158,25 +158,18 @@ class Lanes16 final : public Kernels {
     each_row(x.rows, x.cols, [&](int r) {
       ops_.round_row(x.row(r), x.cols, words + static_cast<std::size_t>(r) * stride);
     });
-    return {words, static_cast<std::ptrdiff_t>(stride), nullptr, nullptr, nullptr};
+    return {words, static_cast<std::ptrdiff_t>(stride)};
   }
 
   Activations quantise(const PanelShape& shape, ConstRows x) {
     const auto groups = static_cast<std::size_t>(shape.steps);
-    const auto inputs = static_cast<std::size_t>(shape.inputs);
-    const std::size_t all_groups = groups * x.rows;
-    auto* values = values_.get<std::int8_t>(inputs * x.rows);
-    auto* scales = scales_.get<float>(all_groups * 3);
-    auto* corrections = reinterpret_cast<std::int32_t*>(scales + all_groups);
-    float* scaled_sums = scales + 2 * all_groups;
+    auto* out = values_.get<QuantisedGroup>(groups * x.rows);
     each_row(x.rows, x.cols, [&](int r) {
-      const std::size_t at = static_cast<std::size_t>(r) * groups;
       ops_.quantise_row(x.row(r), shape.steps, shape.bias(),
-                        {values + static_cast<std::size_t>(r) * inputs, scales + at,
-                         corrections + at, scaled_sums + at});
+                        out + static_cast<std::size_t>(r) * groups);
     });
-    return {reinterpret_cast<const std::uint32_t*>(values), static_cast<std::ptrdiff_t>(inputs / 4),
-            scales, corrections, scaled_sums};
+    return {reinterpret_cast<const std::uint32_t*>(out),
+            static_cast<std::ptrdiff_t>(groups * sizeof(QuantisedGroup) / 4)};
   }
 
   /// Cuts a product into tasks: over panels, and over rows where they are many.
@@ -209,7 +202,6 @@ class Lanes16 final : public Kernels {
   ThreadPool& pool_;
   AttentionDriver attention_{ops_, pool_};
   Workspace values_;
-  Workspace scales_;
 };
 
 }  // namespace

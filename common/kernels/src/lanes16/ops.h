@@ -6,16 +6,25 @@
 
 namespace baton::kernels {
 
-/// Rows of a linear layer's input, in the form that the weight's arithmetic wants. One row is
-/// `stride` 32-bit words: floats (f32, f16), pairs of bf16, or four int8.
+/// 32 activations as int8: value = scale * int8. What belongs together lies together, so that a
+/// kernel needs one pointer per row.
+struct alignas(16) QuantisedGroup {
+  std::int8_t values[32];
+  float scale;
+  float scaled_sum;         ///< scale * sum of the int8, for weights with minima
+  std::int32_t correction;  ///< -bias * sum of the int8, see PanelShape::bias()
+};
+static_assert(sizeof(QuantisedGroup) == 48);
+
+/// Rows of a linear layer's input, in the form that the weight's arithmetic wants: floats (f32,
+/// f16), pairs of bf16, or quantised groups. One row is `stride` 32-bit words.
 struct Activations {
   const std::uint32_t* words = nullptr;
   std::ptrdiff_t stride = 0;
-  // Integer arithmetic only, [row][group]: value = scale * int8; minus the weights' bias times
-  // the sum of the group's int8; and scale * sum for weights with minima.
-  const float* scales = nullptr;
-  const std::int32_t* corrections = nullptr;
-  const float* scaled_sums = nullptr;
+
+  const QuantisedGroup* groups(int row) const {
+    return reinterpret_cast<const QuantisedGroup*>(words + row * stride);
+  }
 };
 
 /// Outputs of panels [panel_begin, panel_end) for rows [row_begin, row_end).
@@ -29,13 +38,6 @@ struct LinearTask {
   int row_end = 0;
   int panel_begin = 0;
   int panel_end = 0;
-};
-
-struct QuantisedRow {
-  std::int8_t* values;
-  float* scales;
-  std::int32_t* corrections;
-  float* scaled_sums;
 };
 
 /// cos and sin of one position.
@@ -84,7 +86,7 @@ inline bool sees(const Query& query, std::int64_t begin, std::int64_t end) {
 struct Lanes16Ops {
   std::string_view name;
   /// `bias` is what the packed weights have been raised by.
-  void (*quantise_row)(const float* x, int groups, int bias, const QuantisedRow& out);
+  void (*quantise_row)(const float* x, int groups, int bias, QuantisedGroup* out);
   /// (n + 1) / 2 words.
   void (*round_row)(const float* x, int n, std::uint32_t* out);
   void (*linear)(const LinearTask& task);

@@ -53,24 +53,23 @@ float float_dot(const Output& o, const std::uint32_t* x) {
 }
 
 float integer_dot(const Output& o, const Activations& x, int row) {
-  const auto* values = reinterpret_cast<const std::int8_t*>(x.words + row * x.stride);
   float sum = 0;
   for (int g = 0; g < o.shape.steps; ++g) {
-    const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(row) * o.shape.steps + g;
+    const QuantisedGroup& group = x.groups(row)[g];
     int dot = 0;
-    for (int k = 0; k < group_inputs; ++k) dot += o.quant(g, k) * values[g * group_inputs + k];
-    sum = fma(static_cast<float>(dot), o.scale(g, 0) * x.scales[at], sum);
-    if (o.shape.arithmetic == Arithmetic::q4_1) sum = fma(o.scale(g, 1), x.scaled_sums[at], sum);
+    for (int k = 0; k < group_inputs; ++k) dot += o.quant(g, k) * group.values[k];
+    sum = fma(static_cast<float>(dot), o.scale(g, 0) * group.scale, sum);
+    if (o.shape.arithmetic == Arithmetic::q4_1) sum = fma(o.scale(g, 1), group.scaled_sum, sum);
   }
   return sum;
 }
 
 }  // namespace
 
-void quantise_row(const float* x, int groups, int bias, const QuantisedRow& out) {
+void quantise_row(const float* x, int groups, int bias, QuantisedGroup* out) {
   for (int g = 0; g < groups; ++g) {
     const float* from = x + g * group_inputs;
-    std::int8_t* to = out.values + g * group_inputs;
+    QuantisedGroup& to = out[g];
     std::uint32_t highest = 0;
     for (int i = 0; i < group_inputs; ++i) {
       const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(from[i]) & 0x7fffffffU;
@@ -83,14 +82,13 @@ void quantise_row(const float* x, int groups, int bias, const QuantisedRow& out)
     std::int32_t sum = 0;
     for (int i = 0; i < group_inputs; ++i) {
       // Adding and taking away 1.5 * 2^23 rounds to the nearest even integer.
-      to[i] = usable ? static_cast<std::int8_t>(from[i] * inverse + exp_magic - exp_magic) : 0;
-      sum += to[i];
+      const float rounded = usable ? from[i] * inverse + exp_magic - exp_magic : 0;
+      to.values[i] = static_cast<std::int8_t>(rounded);
+      sum += to.values[i];
     }
-    out.scales[g] = usable   ? amax / 127.0F
-                    : finite ? 0.0F
-                             : std::numeric_limits<float>::quiet_NaN();
-    out.corrections[g] = -bias * sum;
-    out.scaled_sums[g] = out.scales[g] * static_cast<float>(sum);
+    to.scale = usable ? amax / 127.0F : finite ? 0.0F : std::numeric_limits<float>::quiet_NaN();
+    to.correction = -bias * sum;
+    to.scaled_sum = to.scale * static_cast<float>(sum);
   }
 }
 

@@ -6,7 +6,7 @@
 
 namespace baton::kernels::spec {
 
-void quantise_row(const float* x, int groups, int bias, const QuantisedRow& out);
+void quantise_row(const float* x, int groups, int bias, QuantisedGroup* out);
 void round_row(const float* x, int n, std::uint32_t* out);
 void linear(const LinearTask& task);
 void attend_segment(const AttendTask& task, std::int64_t segment, const SoftmaxState& state);

@@ -1,0 +1,39 @@
+#include "markers.h"
+
+#include <algorithm>
+#include <array>
+
+namespace baton::tokenizer {
+namespace {
+
+constexpr std::array<std::string_view, 11> known_ends = {
+    "<|im_end|>",          // ChatML: SmolLM, Qwen, Yi
+    "<|eot_id|>",          // Llama 3
+    "<|eom_id|>",          // Llama 3, message before a tool's answer
+    "<|end_of_text|>",     // Llama 3 base, Granite
+    "<|endoftext|>",       // GPT-2, Phi, SmolLM
+    "<|end|>",             // Phi 3
+    "<|end_of_turn|>",     // OpenChat
+    "<end_of_turn>",       // Gemma
+    "<end_of_utterance>",  // SmolVLM
+    "</s>",                // Llama 2, Mistral
+    "<EOT>",               // CodeLlama and others
+};
+
+constexpr std::array<std::string_view, 6> known_openings = {
+    "<s>", "<bos>", "<eos>", "<start_of_turn>", "[INST]", "[/INST]",
+};
+
+}  // namespace
+
+bool is_known_end(std::string_view spelling) {
+  return std::find(known_ends.begin(), known_ends.end(), spelling) != known_ends.end();
+}
+
+bool is_chat_marker(std::string_view spelling) {
+  if (is_known_end(spelling)) return true;
+  if (spelling.size() > 4 && spelling.starts_with("<|") && spelling.ends_with("|>")) return true;
+  return std::find(known_openings.begin(), known_openings.end(), spelling) != known_openings.end();
+}
+
+}  // namespace baton::tokenizer

@@ -1,0 +1,169 @@
+// The transport itself. UCX calls back inside progress(); callbacks only change flags and queues,
+// what may close an endpoint or erase a table entry happens afterwards in poll().
+//
+// Each payload is one message with a scattered list on both sides. A scattered receive is never
+// given an address that the sender could write to: the sender answers the receiver's request with
+// messages, which the receiver's UCX unpacks. UCX cannot cancel such a receive, so a cancelled one
+// is over when the sender has answered, or when the endpoint was closed by force.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ucp/api/ucp.h>
+
+#include "baton/transport/memory.h"
+#include "baton/transport/options.h"
+#include "baton/transport/transport.h"
+
+#include "runtime.h"
+#include "wire.h"
+
+namespace baton::transport::ucx {
+
+class UcxTransport final : public Transport {
+ public:
+  explicit UcxTransport(const Options& options) : options_(options) {}
+  ~UcxTransport() override;
+
+  /// Before anything else.
+  Result<void> start();
+
+  std::string_view name() const override { return "ucx"; }
+  std::string address() const override { return "ucx:" + runtime_.listen_address(); }
+  Result<void> register_memory(tensor::SharedBuffer& memory) override {
+    return memory_.add(memory);
+  }
+  Result<PeerId> connect(std::string_view address, PairToken token) override;
+  PeerId expect(PairToken token) override;
+  void close(PeerId peer) override;
+  Result<void> send(SendId id, PeerId peer, std::span<const std::byte> header,
+                    std::span<const Extent> extents) override;
+  void accept(OfferId offer, std::span<const Extent> extents) override;
+  void refuse(OfferId offer) override;
+  void cancel_send(SendId id) override;
+  void cancel_receive(OfferId offer) override;
+  void poll(Duration max_wait, std::vector<Event>& events) override;
+  void wake() override;
+
+ private:
+  struct Failure {
+    Status status = Status::peer_lost;
+    Error error;
+  };
+  /// One endpoint, of a peer or of a stranger that has yet to present a token.
+  struct Link {
+    ucp_ep_h endpoint = nullptr;
+    std::optional<PeerId> peer;
+    Instant deadline{};  ///< of the hello or its answer
+    Instant last_heard{};
+    std::optional<Failure> failure;
+    bool closing = false;
+    void* close_request = nullptr;
+    std::size_t operations = 0;  ///< UCX requests in flight
+  };
+  struct Peer {
+    enum class State { expected, connecting, up } state = State::expected;
+    PairToken token;
+    Link* link = nullptr;
+    std::optional<Failure> failure;  ///< of a peer without a link
+    std::uint64_t next_send = 0;
+    std::map<std::uint64_t, SendId> sends;  ///< by sequence, until the verdict
+    std::uint64_t next_offer = 0;
+    std::map<std::uint64_t, OfferId> offers;
+  };
+  struct OpenSend {
+    UcxTransport* owner = nullptr;
+    SendId id;
+    Link* link = nullptr;
+    std::uint64_t sequence = 0;
+    std::vector<std::byte> header;
+    std::vector<ucp_dt_iov_t> parts;
+    bool posted = false;  ///< UCX still uses header and parts
+    std::optional<Status> verdict;
+    std::optional<Instant> cancelled_at;
+  };
+  struct OpenOffer {
+    UcxTransport* owner = nullptr;
+    OfferId id;
+    PeerId peer;
+    Link* link = nullptr;
+    std::uint64_t sequence = 0;
+    std::size_t bytes = 0;
+    void* rendezvous = nullptr;    ///< UCX's descriptor, until accepted or released
+    std::vector<std::byte> eager;  ///< the payload if there is no rendezvous
+    std::vector<ucp_dt_iov_t> parts;
+    bool accepted = false;
+    bool posted = false;
+    Status status = Status::ok;  ///< what a completed receive reports
+    std::optional<Instant> cancelled_at;
+  };
+  struct ControlMessage {
+    UcxTransport* owner = nullptr;
+    Link* link = nullptr;
+    ControlHeader header;
+  };
+
+  // ucx.cc
+  bool progress();
+  void expire(Instant now);
+  Instant next_deadline(Instant until) const;
+  void sleep_until(Instant until);
+
+  // endpoints.cc
+  static void on_connection_request(ucp_conn_request_h request, void* argument);
+  static void on_endpoint_error(void* argument, ucp_ep_h endpoint, ucs_status_t status);
+  static ucs_status_t on_control(void* argument, const void* header, std::size_t header_bytes,
+                                 void* data, std::size_t bytes, const ucp_am_recv_param_t* param);
+  static void on_control_sent(void* request, ucs_status_t status, void* user_data);
+  Link* link_of(const ucp_am_recv_param_t& param);
+  Result<Link*> make_link(ucp_ep_params_t& params);
+  void accept_connections();
+  void fail(Link& link, Status status, Error error);
+  void post_control(Link& link, const ControlHeader& header);
+  void handle_control(Link& link, const ControlHeader& header);
+  void on_hello(Link& link, PairToken token);
+  void close_failed_links();
+  void close_link(Link& link);
+  bool is_closed(Link& link);
+  void end_peer(PeerId id, const Failure& failure);
+
+  // send.cc
+  static void on_sent(void* request, ucs_status_t status, void* user_data);
+  ucs_status_t post_send(OpenSend& send, std::size_t bytes);
+  void on_verdict(Link& link, std::uint64_t sequence, std::uint64_t status);
+  void end_finished_sends();
+
+  // receive.cc
+  static ucs_status_t on_offer(void* argument, const void* header, std::size_t header_bytes,
+                               void* data, std::size_t bytes, const ucp_am_recv_param_t* param);
+  static void on_received(void* request, ucs_status_t status, std::size_t bytes, void* user_data);
+  bool check_offer(Link& link, const void* header, std::size_t header_bytes, std::size_t bytes,
+                   bool eager);
+  void on_cancel(Link& link, std::uint64_t sequence);
+  void post_receive(OpenOffer& offer, std::span<const Extent> extents);
+  void end_offer(OfferId id, Status status);
+  void end_finished_receives();
+
+  const Options options_;
+  MemoryRegistry memory_;
+  std::map<PeerId, Peer> peers_;
+  std::map<ucp_ep_h, std::unique_ptr<Link>> links_;
+  std::map<SendId, OpenSend> sends_;
+  std::map<OfferId, OpenOffer> offers_;
+  std::vector<ucp_conn_request_h> connection_requests_;
+  std::vector<SendId> finished_sends_;
+  std::vector<OfferId> finished_receives_;
+  std::vector<std::byte> sink_;  ///< takes what a truncated receive has no room for
+  std::uint32_t next_peer_ = 1;
+  std::uint64_t next_offer_ = 1;
+  std::vector<Event> events_;
+  std::atomic<bool> woken_ = false;
+  Runtime runtime_;  // last: it calls back until it is gone
+};
+
+}  // namespace baton::transport::ucx

@@ -1,0 +1,148 @@
+#include "engine_thread.h"
+
+#include <algorithm>
+
+#include "baton/base/log.h"
+
+namespace baton::worker {
+namespace {
+
+constexpr std::size_t mailbox_capacity = 65'536;
+constexpr Duration tick_time = std::chrono::milliseconds(20);
+
+}  // namespace
+
+/// The engine's view of the core between layers.
+class EngineThread::Watcher final : public engine::StepWatcher {
+ public:
+  explicit Watcher(EngineThread& thread) : thread_(thread) {}
+
+  void layer_done(int layer) override {
+    const Instant now = monotonic_now();
+    thread_.mark_progress(now);
+    thread_.core_.layer_done(layer, now);
+    thread_.drain_mailbox();
+    thread_.flush();
+  }
+  bool cancelled(engine::SequenceId sequence) override { return thread_.core_.cancelled(sequence); }
+
+ private:
+  EngineThread& thread_;
+};
+
+EngineThread::EngineThread(LoadedModel& model, NodeCore& core, Probe& probe, Outbox outbox)
+    : model_(model),
+      core_(core),
+      probe_(probe),
+      outbox_(std::move(outbox)),
+      engine_(*model.model, *model.arena, core.pools(), core.table()),
+      mailbox_(mailbox_capacity) {
+  mark_progress(monotonic_now());
+}
+
+EngineThread::~EngineThread() { stop(); }
+
+void EngineThread::start(handoff::Driver& driver) {
+  driver_ = &driver;
+  publish();
+  thread_ = std::thread([this] { run(); });
+}
+
+void EngineThread::stop() {
+  stop_ = true;
+  mailbox_.close();
+  if (thread_.joinable()) thread_.join();
+}
+
+EngineStatus EngineThread::status() const {
+  std::lock_guard lock(status_mutex_);
+  return status_;
+}
+
+void EngineThread::run() {
+  kernels::set_engine_float_mode();
+  while (!stop_) turn();
+}
+
+void EngineThread::turn() {
+  const Instant now = monotonic_now();
+  mark_progress(now);
+  drain_mailbox();
+  if (now - last_tick_ >= tick_time) {
+    last_tick_ = now;
+    core_.tick(now);
+  }
+  engine_.poison_freed();
+  const engine::StepPlan plan = core_.next_step(monotonic_now());
+  flush();
+  if (plan.empty()) {
+    publish();
+    if (auto mail = mailbox_.pop_for(tick_time)) {
+      handle(*mail, monotonic_now());
+      flush();
+    }
+    return;
+  }
+  Watcher watcher(*this);
+  const Result<engine::StepEvents> events = engine_.step(plan, &watcher);
+  if (!events) log_error("step failed: {}", events.error().message());
+  core_.step_done(events, monotonic_now());
+  probe_.step_computed(engine_.counters());
+  flush();
+  publish();
+}
+
+void EngineThread::drain_mailbox() {
+  const Instant now = monotonic_now();
+  for (EngineMail& mail : mailbox_.drain()) handle(mail, now);
+}
+
+void EngineThread::handle(EngineMail& mail, Instant now) {
+  if (const auto* message = std::get_if<OwnerMessage>(&mail)) {
+    core_.message(message->from, message->message, now);
+  } else if (const auto* connected = std::get_if<OwnerConnected>(&mail)) {
+    std::erase_if(owners_, [&](const auto& known) { return known.node == connected->owner.node; });
+    owners_.push_back(connected->owner);
+    core_.owner_connected(connected->owner, now);
+  } else if (const auto* event = std::get_if<DriverEvent>(&mail)) {
+    core_.driver_event(*event, now);
+  } else if (std::holds_alternative<SendInventories>(mail)) {
+    send_inventories();
+  } else if (std::holds_alternative<StartDraining>(mail)) {
+    core_.drain();
+  }
+}
+
+void EngineThread::send_inventories() {
+  std::vector<std::variant<ToOwner, ToPair>> out;
+  for (const handoff::OwnerRef& owner : owners_) {
+    std::vector<protocol::AttemptKey> keys = core_.inventory(owner);
+    if (!keys.empty()) out.push_back(ToOwner{owner, protocol::Inventory{std::move(keys)}});
+  }
+  if (!out.empty()) outbox_(std::move(out));
+}
+
+void EngineThread::flush() {
+  std::vector<std::variant<ToOwner, ToPair>> out;
+  for (NodeEffect& effect : core_.take_effects()) {
+    if (auto* to_owner = std::get_if<ToOwner>(&effect)) {
+      out.push_back(std::move(*to_owner));
+    } else if (auto* to_pair = std::get_if<ToPair>(&effect)) {
+      out.push_back(std::move(*to_pair));
+    } else if (auto* to_driver = std::get_if<ToDriver>(&effect)) {
+      driver_->post(std::move(to_driver->command));
+    } else if (const auto* counted = std::get_if<Counted>(&effect)) {
+      probe_.counted(*counted);
+    }
+  }
+  if (!out.empty()) outbox_(std::move(out));
+}
+
+void EngineThread::publish() {
+  EngineStatus status{core_.load(), core_.idle()};
+  probe_.load_changed(status.load, core_.pools());
+  std::lock_guard lock(status_mutex_);
+  status_ = status;
+}
+
+}  // namespace baton::worker

@@ -1,0 +1,90 @@
+// The engine thread: one core, one engine, one step after the other. It drains its mailbox between
+// steps and between the layers of a step.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "baton/base/bounded_queue.h"
+#include "baton/engine/engine.h"
+#include "baton/handoff/driver.h"
+#include "baton/worker/core/node_core.h"
+#include "loaded_model.h"
+#include "probe.h"
+
+namespace baton::worker {
+
+// Mail.
+struct OwnerMessage {
+  handoff::OwnerRef from;
+  protocol::Message message;
+};
+struct OwnerConnected {
+  handoff::OwnerRef owner;
+};
+struct SendInventories {};
+struct StartDraining {};
+using EngineMail =
+    std::variant<OwnerMessage, OwnerConnected, DriverEvent, SendInventories, StartDraining>;
+
+/// What other threads may read at any time.
+struct EngineStatus {
+  protocol::Load load;
+  bool idle = true;
+};
+
+class EngineThread {
+ public:
+  /// Messages for routers and pair peers, in order. Called on the engine thread.
+  using Outbox = std::function<void(std::vector<std::variant<ToOwner, ToPair>>)>;
+
+  /// All references outlive the thread.
+  EngineThread(LoadedModel& model, NodeCore& core, Probe& probe, Outbox outbox);
+  ~EngineThread();
+
+  /// `driver` is set before the thread starts and outlives it.
+  void start(handoff::Driver& driver);
+  void stop();
+
+  /// False when the mailbox is full: the caller fails the link that the message came from.
+  [[nodiscard]] bool post(EngineMail mail) { return mailbox_.try_push(std::move(mail)); }
+
+  EngineStatus status() const;
+  /// When the loop or a layer last made progress; for liveness.
+  Instant last_progress() const { return Instant(Duration(progress_.load())); }
+
+ private:
+  class Watcher;
+
+  void run();
+  void turn();
+  void drain_mailbox();
+  void handle(EngineMail& mail, Instant now);
+  void send_inventories();
+  void flush();
+  void publish();
+  void mark_progress(Instant now) { progress_ = now.time_since_epoch().count(); }
+
+  LoadedModel& model_;
+  NodeCore& core_;
+  Probe& probe_;
+  Outbox outbox_;
+  engine::Engine engine_;
+  handoff::Driver* driver_ = nullptr;
+  BoundedQueue<EngineMail> mailbox_;
+  std::vector<handoff::OwnerRef> owners_;  ///< that ever connected and may hold something
+  Instant last_tick_;
+  std::atomic<std::int64_t> progress_ = 0;
+  std::atomic<bool> stop_ = false;
+  mutable std::mutex status_mutex_;
+  EngineStatus status_;
+  std::thread thread_;
+};
+
+}  // namespace baton::worker

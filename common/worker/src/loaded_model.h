@@ -1,0 +1,45 @@
+// Everything that a worker makes of its model file and configuration before it can serve.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "baton/engine/core/planner.h"
+#include "baton/handoff/core/types.h"
+#include "baton/kernels/kernels.h"
+#include "baton/kvcache/arena.h"
+#include "baton/kvcache/core/block_pools.h"
+#include "baton/models/model.h"
+#include "baton/protocol/fingerprint.h"
+#include "baton/tokenizer/spec.h"
+#include "baton/worker/config.h"
+
+namespace baton::worker {
+
+struct LoadedModel {
+  std::unique_ptr<kernels::ThreadPool> pool;
+  std::unique_ptr<kernels::Kernels> kernels;
+  std::unique_ptr<models::Model> model;
+  std::unique_ptr<kvcache::Arena> arena;
+  kvcache::PoolConfig pools;
+  handoff::Geometry geometry;
+  protocol::Fingerprint fingerprint;
+  std::string bundle;  ///< tokenizer and limits, for routers
+  std::vector<TokenId> end_ids;
+  engine::ModelLimits limits;
+  std::int64_t cache_tokens = 0;
+};
+
+/// `progress` is called with 0 to 1 while weights are read and packed.
+Result<LoadedModel> load_model(const WorkerConfig& config,
+                               const std::function<void(double)>& progress);
+
+/// Bytes that this process may use: its cgroup's limit or the machine's memory.
+std::uint64_t memory_limit_bytes();
+
+/// Cores that this process may use: affinity and cgroup quota.
+int usable_cores();
+
+}  // namespace baton::worker

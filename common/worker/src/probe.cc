@@ -1,0 +1,128 @@
+#include "probe.h"
+
+#include "baton/metrics/buckets.h"
+
+namespace baton::worker {
+namespace {
+
+metrics::LabelAxis group_axis(int groups) {
+  metrics::LabelAxis axis{"group", {}};
+  for (int group = 0; group < groups; ++group) axis.values.push_back(std::to_string(group));
+  return axis;
+}
+
+enum Outcome : std::size_t { finished, failed, cancelled };
+
+}  // namespace
+
+metrics::LabelAxis reason_axis() {
+  metrics::LabelAxis axis{"reason", {}};
+  for (std::uint32_t number = 0; reason_from_number(number); ++number) {
+    axis.values.emplace_back(info(*reason_from_number(number)).label);
+  }
+  return axis;
+}
+
+Probe::Probe(metrics::Registry& r, protocol::Role role, int groups)
+    : role_(role),
+      outcomes_(r.counters("baton_requests_total", "Requests that ended here, by outcome",
+                           {"outcome", {"finished", "failed", "cancelled"}})),
+      refusals_(r.counters("baton_refusals_total", "Requests refused at admission, by reason",
+                           reason_axis())),
+      failures_(r.counters("baton_handoff_failures_total",
+                           "Handoffs that were refused or failed, by reason", reason_axis())),
+      units_refused_(r.counters("baton_handoff_units_refused_total",
+                                "Data messages refused before a byte was taken, by reason",
+                                reason_axis())),
+      dropped_(r.counters("baton_control_dropped_total",
+                          "Control messages dropped or connections refused, by reason",
+                          reason_axis())),
+      leases_expired_(r.counter("baton_leases_expired_total",
+                                "Requests ended since their router went silent")),
+      orphans_freed_(r.counter("baton_orphans_freed_total",
+                               "Requests ended since their router did not know them")),
+      preemptions_(r.counter("baton_preemptions_total",
+                             "Sequences that dropped their blocks and were recomputed")),
+      handoff_seconds_(r.histogram("baton_handoff_seconds",
+                                   "First units offered to the commit accepted, on the sender",
+                                   metrics::phase_buckets_s)),
+      handoff_bytes_(r.counters("baton_handoff_bytes_total", "Bytes of cache units moved",
+                                {"direction", {"sent", "received"}})),
+      forward_rows_(r.counters("baton_forward_rows_total",
+                               "Rows given to the forward pass, counted there",
+                               {"phase", {"prefill", "decode"}})),
+      steps_(r.counter("baton_steps_total", "Forward passes")),
+      queue_depth_(r.gauge("baton_queue_depth", "Requests that wait")),
+      running_(r.gauge("baton_running_requests", "Requests that are computed")),
+      backlog_seconds_(r.gauge("baton_prefill_backlog_seconds",
+                               "Predicted time to compute the prompts that are queued")),
+      handoffs_in_flight_(
+          r.gauge("baton_handoffs_in_flight", "Handoffs begun and not accepted or ended")),
+      cache_usage_(r.gauges("baton_cache_usage_ratio", "Share of the cache's blocks in use",
+                            group_axis(groups))),
+      cache_free_(r.gauges("baton_cache_free_blocks", "Free blocks", group_axis(groups))),
+      cache_blocks_(r.gauges("baton_cache_blocks", "Blocks in all", group_axis(groups))),
+      quarantined_(r.gauges("baton_cache_quarantined_blocks",
+                            "Blocks held by open receives alone", group_axis(groups))),
+      load_seconds_(r.gauge("baton_model_load_seconds", "Time that loading the model took")) {}
+
+void Probe::counted(const Counted& event) {
+  const auto reason = static_cast<std::size_t>(event.reason);
+  switch (event.what) {
+    case Countable::request_finished:
+      outcomes_[Outcome::finished].add();
+      break;
+    case Countable::request_failed:
+      outcomes_[Outcome::failed].add();
+      break;
+    case Countable::request_cancelled:
+      outcomes_[Outcome::cancelled].add();
+      break;
+    case Countable::request_refused:
+      refusals_[reason].add();
+      break;
+    case Countable::lease_expired:
+      leases_expired_.add();
+      break;
+    case Countable::orphan_freed:
+      orphans_freed_.add();
+      break;
+    case Countable::preempted:
+      preemptions_.add();
+      break;
+    case Countable::handoff_accepted:
+      if (role_ == protocol::Role::prefill) handoff_seconds_.observe(event.facts.total);
+      break;
+    case Countable::handoff_failed:
+      failures_[reason].add();
+      break;
+  }
+}
+
+void Probe::step_computed(const engine::EngineCounters& counters) {
+  steps_.add(static_cast<double>(counters.steps - last_.steps));
+  forward_rows_[0].add(static_cast<double>(counters.prefill_rows - last_.prefill_rows));
+  forward_rows_[1].add(static_cast<double>(counters.decode_rows - last_.decode_rows));
+  last_ = counters;
+}
+
+void Probe::load_changed(const protocol::Load& load, const kvcache::BlockPools& pools) {
+  queue_depth_.set(load.queued);
+  running_.set(load.running);
+  backlog_seconds_.set(seconds(load.backlog));
+  handoffs_in_flight_.set(load.handoffs);
+  for (int group = 0; group < pools.groups(); ++group) {
+    const kvcache::PoolCounts counts = pools.counts(group);
+    cache_usage_[group].set(pools.usage(group));
+    cache_free_[group].set(counts.free);
+    cache_blocks_[group].set(counts.total);
+    quarantined_[group].set(counts.quarantined);
+  }
+}
+
+void Probe::bytes_moved(std::uint64_t sent, std::uint64_t received) {
+  handoff_bytes_[0].add(static_cast<double>(sent));
+  handoff_bytes_[1].add(static_cast<double>(received));
+}
+
+}  // namespace baton::worker

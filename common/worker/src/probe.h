@@ -1,0 +1,57 @@
+// What a worker measures. Handles are thread safe; each method is a verb.
+#pragma once
+
+#include <string>
+
+#include "baton/engine/engine.h"
+#include "baton/kvcache/core/block_pools.h"
+#include "baton/metrics/registry.h"
+#include "baton/worker/core/node_core.h"
+
+namespace baton::worker {
+
+/// The labels of all reasons, in the order of their numbers.
+metrics::LabelAxis reason_axis();
+
+class Probe {
+ public:
+  /// `groups`: layer groups of the model, for the cache's gauges.
+  Probe(metrics::Registry& registry, protocol::Role role, int groups);
+
+  void counted(const Counted& event);
+  void step_computed(const engine::EngineCounters& counters);
+  void load_changed(const protocol::Load& load, const kvcache::BlockPools& pools);
+  void units_refused(Reason reason) { units_refused_[static_cast<std::size_t>(reason)].add(); }
+  void commit_refused(Reason reason) { failures_[static_cast<std::size_t>(reason)].add(); }
+  void bytes_moved(std::uint64_t sent, std::uint64_t received);
+  void frame_dropped(Reason reason) { dropped_[static_cast<std::size_t>(reason)].add(); }
+  /// -1 until the model is loaded.
+  void loaded(double seconds) { load_seconds_.set(seconds); }
+
+ private:
+  protocol::Role role_;
+  metrics::Set<metrics::Counter> outcomes_;
+  metrics::Set<metrics::Counter> refusals_;
+  metrics::Set<metrics::Counter> failures_;
+  metrics::Set<metrics::Counter> units_refused_;
+  metrics::Set<metrics::Counter> dropped_;
+  metrics::Counter leases_expired_;
+  metrics::Counter orphans_freed_;
+  metrics::Counter preemptions_;
+  metrics::Histogram handoff_seconds_;
+  metrics::Set<metrics::Counter> handoff_bytes_;
+  metrics::Set<metrics::Counter> forward_rows_;
+  metrics::Counter steps_;
+  metrics::Gauge queue_depth_;
+  metrics::Gauge running_;
+  metrics::Gauge backlog_seconds_;
+  metrics::Gauge handoffs_in_flight_;
+  metrics::Set<metrics::Gauge> cache_usage_;
+  metrics::Set<metrics::Gauge> cache_free_;
+  metrics::Set<metrics::Gauge> cache_blocks_;
+  metrics::Set<metrics::Gauge> quarantined_;
+  metrics::Gauge load_seconds_;
+  engine::EngineCounters last_;
+};
+
+}  // namespace baton::worker

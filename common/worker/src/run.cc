@@ -1,0 +1,351 @@
+#include "baton/worker/run.h"
+
+#include <unistd.h>
+
+#include <boost/asio/signal_set.hpp>
+#include <boost/json.hpp>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "baton/base/log.h"
+#include "baton/net/io/http_server.h"
+#include "baton/transport/factory.h"
+#include "control.h"
+
+namespace baton::worker {
+namespace {
+
+constexpr int exit_config = 78;    // EX_CONFIG
+constexpr int exit_software = 70;  // EX_SOFTWARE
+// A layer takes at most 100 ms by plan; a loop without progress for this long hangs.
+constexpr Duration hung_after = std::chrono::seconds(30);
+
+std::string default_node(protocol::Role role) {
+  char host[64] = {};
+  gethostname(host, sizeof(host) - 1);
+  return std::string(role == protocol::Role::prefill ? "prefill-" : "decode-") + host + "-" +
+         std::to_string(getpid());
+}
+
+const char* role_name(protocol::Role role) {
+  return role == protocol::Role::prefill ? "prefill" : "decode";
+}
+
+std::string error_json(const Error& error) {
+  return boost::json::serialize(boost::json::object{
+      {"error", {{"message", error.message()}, {"type", info(error.reason()).label}}}});
+}
+
+}  // namespace
+
+/// One worker process: owns everything, on the control thread (the one that calls run()).
+class WorkerProcess final : public handoff::DriverListener {
+ public:
+  WorkerProcess(protocol::Role role, const WorkerConfig& config, const CoreFactory& make_core)
+      : config_(config),
+        make_core_(make_core),
+        identity_{role, NodeId(config.node.empty() ? default_node(role) : config.node),
+                  random_epoch(), host_identity()},
+        registry_({{"role", role_name(role)}, {"node", identity_.node.value()}}),
+        probe_(registry_, role, 1),
+        control_(loop_, identity_, probe_),
+        signals_(loop_.context(), SIGINT, SIGTERM) {}
+
+  ~WorkerProcess() override {
+    if (loader_.joinable()) loader_.join();
+  }
+
+  int run();
+
+  // DriverListener, on the transport thread.
+  void source_accepted(const handoff::SourceAccepted& event) override { to_engine(event); }
+  void source_failed(const handoff::SourceFailed& event) override { to_engine(event); }
+  void source_idle(handoff::SourceId source) override { to_engine(handoff::SourceIdle{source}); }
+  void commit_verified(const handoff::CommitVerified& event) override { to_engine(event); }
+  void grant_closed(std::uint64_t grant) override { to_engine(handoff::GrantClosed{grant}); }
+  void send_to_pair(handoff::LinkId link, protocol::Message message) override {
+    loop_.post([this, link, message = std::move(message)] { control_.send_to_pair(link, message); });
+  }
+  void link_expected(handoff::LinkId link) override {
+    loop_.post([this, link] { control_.link_expected(link); });
+  }
+  void link_lost(handoff::LinkId link, const Error& error) override {
+    loop_.post([this, link, error] { control_.link_lost(link, error); });
+  }
+  void units_refused(Reason reason) override { probe_.units_refused(reason); }
+  void commit_refused(Reason reason) override { probe_.commit_refused(reason); }
+  void bytes_moved(std::uint64_t sent, std::uint64_t received) override {
+    probe_.bytes_moved(sent, received);
+  }
+
+ private:
+  void to_engine(DriverEvent event) {
+    if (!engine_->post(std::move(event))) log_error("the engine's mailbox is full");
+  }
+  Result<void> listen();
+  Result<void> announce(const Endpoint& control, const Endpoint& admin);
+  void load();
+  Result<void> assemble(LoadedModel model);
+  void start_serving();
+  void failed(const Error& error);
+  void admin(const net::HttpRequest& request, const std::shared_ptr<net::HttpResponder>& responder);
+  std::pair<int, std::string> readiness() const;
+  bool alive() const;
+  void drain();
+  void tick();
+
+  const WorkerConfig& config_;
+  const CoreFactory& make_core_;
+  Identity identity_;
+  net::EventLoop loop_;
+  metrics::Registry registry_;
+  Probe probe_;
+  Control control_;
+  boost::asio::signal_set signals_;
+  std::unique_ptr<net::HttpServer> admin_;
+  Endpoint control_endpoint_;
+  net::Timer ticker_;
+  std::atomic<int> load_percent_ = 0;
+  bool serving_ = false;
+  std::optional<Instant> draining_since_;
+  int exit_code_ = 0;
+  Instant started_;
+  // Built by the loader; the order is that of dependence.
+  std::unique_ptr<LoadedModel> model_;
+  std::unique_ptr<NodeCore> core_;
+  std::unique_ptr<EngineThread> engine_;
+  std::unique_ptr<handoff::Driver> driver_;
+  std::thread loader_;
+};
+
+int WorkerProcess::run() {
+  started_ = monotonic_now();
+  if (const Result<void> listening = listen(); !listening) {
+    log_error("{}", listening.error().message());
+    return exit_config;
+  }
+  signals_.async_wait([this](const boost::system::error_code& error, int) {
+    if (!error) drain();
+  });
+  ticker_ = loop_.schedule_every(std::chrono::milliseconds(50), [this] { tick(); });
+  loader_ = std::thread([this] { load(); });
+  loop_.run();
+  if (loader_.joinable()) loader_.join();
+  ticker_.cancel();
+  admin_.reset();
+  control_.stop_serving();
+  driver_.reset();  // its thread posts to the engine's mailbox, so it goes first
+  if (engine_) engine_->stop();
+  return exit_code_;
+}
+
+Result<void> WorkerProcess::listen() {
+  BATON_ASSIGN(control_endpoint_, control_.listen(config_.control_listen));
+  net::HttpServer::Options options;
+  options.endpoint = config_.admin_listen;
+  options.handler = [this](net::HttpRequest request, std::shared_ptr<net::HttpResponder> responder) {
+    admin(request, responder);
+  };
+  options.error_body = error_json;
+  BATON_ASSIGN(admin_, net::HttpServer::listen(loop_, std::move(options)));
+  return announce(control_endpoint_, admin_->endpoint());
+}
+
+Result<void> WorkerProcess::announce(const Endpoint& control, const Endpoint& admin) {
+  log_info("{} {}: control {}, admin {}", role_name(identity_.role), identity_.node.value(),
+           control.to_string(), admin.to_string());
+  if (config_.announce.empty()) return ok();
+  const std::string part = config_.announce + ".part";
+  std::ofstream file(part);
+  file << boost::json::object{{"role", role_name(identity_.role)},
+                              {"node", identity_.node.value()},
+                              {"pid", getpid()},
+                              {"control", control.to_string()},
+                              {"admin", admin.to_string()}}
+       << "\n";
+  file.close();
+  if (!file || std::rename(part.c_str(), config_.announce.c_str()) != 0) {
+    return Error(Reason::bad_config, "announce: cannot write " + config_.announce);
+  }
+  return ok();
+}
+
+/// On the loader thread.
+void WorkerProcess::load() {
+  Result<LoadedModel> model = load_model(
+      config_, [this](double share) { load_percent_ = static_cast<int>(share * 100); });
+  Result<void> done = model ? assemble(std::move(*model)) : Result<void>(model.error());
+  if (!done) {
+    loop_.post([this, error = done.error()] { failed(error); });
+    return;
+  }
+  loop_.post([this] { start_serving(); });
+}
+
+Result<void> WorkerProcess::assemble(LoadedModel model) {
+  model_ = std::make_unique<LoadedModel>(std::move(model));
+  NodeLimits limits;
+  limits.model = model_->limits;
+  limits.plan.token_budget = config_.token_budget;
+  limits.plan.chunk_rows = config_.sequential_prefill ? 1 : config_.chunk_rows;
+  limits.plan.layers = model_->model->config().layers;
+  limits.end_ids = model_->end_ids;
+  limits.lease = config_.lease;
+  limits.backlog_tokens = config_.backlog_tokens;
+  limits.headroom_tokens = config_.headroom_tokens;
+  core_ = make_core_(limits, model_->pools);
+  engine_ = std::make_unique<EngineThread>(*model_, *core_, probe_, [this](auto effects) {
+    loop_.post([this, effects = std::move(effects)]() mutable {
+      control_.deliver(std::move(effects));
+    });
+  });
+  handoff::DriverConfig driver;
+  for (const std::string& name : config_.transports) {
+    transport::Options options;
+    options.bind_address = config_.data_listen.to_string();
+    BATON_ASSIGN(auto transport, transport::make_transport(name, options));
+    driver.transports.push_back(std::move(transport));
+  }
+  driver.arena = model_->arena.get();
+  driver.geometry = model_->geometry;
+  driver.fingerprint = model_->fingerprint.digest();
+  driver.own_epoch = identity_.epoch;
+  BATON_ASSIGN(driver_, handoff::Driver::create(std::move(driver), *this));
+  return ok();
+}
+
+void WorkerProcess::start_serving() {
+  loader_.join();
+  if (draining_since_) return;
+  Serving serving;
+  serving.fingerprint = model_->fingerprint;
+  serving.bundle = model_->bundle;
+  serving.engine = engine_.get();
+  serving.driver = driver_.get();
+  protocol::WorkerInfo& info = serving.info;
+  info.model = model_->model->config().name;
+  info.numerics_class = model_->kernels->numerics_class();
+  info.kernel_set = model_->kernels->set_name();
+  info.cache_dtype = tensor::name(config_.cache_dtype);
+  info.context_length = model_->limits.context_length;
+  info.cache_tokens = model_->cache_tokens;
+  Endpoint advertised = control_endpoint_;
+  if (!config_.advertise.empty()) advertised.host = config_.advertise;
+  info.control_address = advertised.to_string();
+  info.admin_url = "http://" + admin_->endpoint().to_string();
+  info.bundle_digest = protocol::sha256(model_->bundle).to_string();
+  for (const auto& [name, address] : driver_->addresses()) info.transports.push_back(name);
+  driver_->start();
+  engine_->start(*driver_);
+  control_.serve(std::move(serving));
+  serving_ = true;
+  load_percent_ = 100;
+  const Duration took = monotonic_now() - started_;
+  probe_.loaded(seconds(took));
+  log_info("ready: {} ({}, {}), fingerprint {}, {:.2f} s", info.model, info.numerics_class,
+           info.kernel_set, model_->fingerprint.digest().to_string().substr(0, 16), seconds(took));
+}
+
+void WorkerProcess::failed(const Error& error) {
+  log_error("{}", error.message());
+  const bool configuration =
+      error.reason() == Reason::bad_model_file || error.reason() == Reason::bad_config;
+  exit_code_ = configuration ? exit_config : exit_software;
+  loop_.stop();
+}
+
+void WorkerProcess::drain() {
+  if (draining_since_) return loop_.stop();
+  draining_since_ = monotonic_now();
+  log_info("draining");
+  if (!serving_) return loop_.stop();
+  control_.set_draining();
+  if (!engine_->post(StartDraining{})) loop_.stop();
+  signals_.async_wait([this](const boost::system::error_code& error, int) {
+    if (!error) loop_.stop();
+  });
+}
+
+void WorkerProcess::tick() {
+  const Instant now = monotonic_now();
+  control_.tick(now);
+  if (!draining_since_) return;
+  // A status from before the drain may be stale by one turn of the engine's loop.
+  const bool settled = now - *draining_since_ > std::chrono::milliseconds(100);
+  const bool idle = settled && engine_->status().idle;
+  if (idle || now - *draining_since_ >= config_.drain_grace) loop_.stop();
+}
+
+// ---- admin ---------------------------------------------------------------------------------------
+
+bool WorkerProcess::alive() const {
+  return !serving_ || monotonic_now() - engine_->last_progress() < hung_after;
+}
+
+std::pair<int, std::string> WorkerProcess::readiness() const {
+  if (draining_since_) return {503, "draining"};
+  if (!serving_) return {503, "loading " + std::to_string(load_percent_.load()) + " %"};
+  return alive() ? std::pair{200, std::string("ready")} : std::pair{503, std::string("hung")};
+}
+
+void WorkerProcess::admin(const net::HttpRequest& request,
+                          const std::shared_ptr<net::HttpResponder>& responder) {
+  const net::HttpHeaders text = {{"Content-Type", "text/plain; charset=utf-8"}};
+  if (request.method != "GET" && request.method != "HEAD") {
+    return responder->send(405, text, "method not allowed\n");
+  }
+  if (request.path == "/metrics") {
+    return responder->send(
+        200, {{"Content-Type", std::string(metrics::exposition_content_type)}},
+        registry_.expose());
+  }
+  if (request.path == "/livez") {
+    return responder->send(alive() ? 200 : 503, text, alive() ? "alive\n" : "engine hung\n");
+  }
+  if (request.path == "/readyz" || request.path == "/health") {
+    const auto [status, body] = readiness();
+    return responder->send(status, text, body + "\n");
+  }
+  if (request.path == "/startupz") {
+    return responder->send(serving_ ? 200 : 503, text,
+                           "loaded " + std::to_string(load_percent_.load()) + " %\n");
+  }
+  responder->send(404, text, "not found\n");
+}
+
+int run_worker(protocol::Role role, const WorkerConfig& config, const CoreFactory& make_core) {
+  WorkerProcess process(role, config, make_core);
+  return process.run();
+}
+
+int worker_main(protocol::Role role, int argc, const char* const* argv,
+                const CoreFactory& make_core) {
+  WorkerConfig config;
+  const std::string name = role_name(role);
+  const std::string other = role == protocol::Role::prefill ? "decode" : "prefill";
+  ConfigTable table("baton-" + name, name, {other, "router"});
+  add_options(table, config);
+  const Result<ConfigAction> action = table.load(argc, argv);
+  if (!action) {
+    std::fprintf(stderr, "baton-%s: %s\n", name.c_str(), action.error().message().c_str());
+    return exit_config;
+  }
+  switch (*action) {
+    case ConfigAction::print_help:
+      std::fputs(table.help().c_str(), stdout);
+      return 0;
+    case ConfigAction::print_config:
+      std::fputs(table.effective().c_str(), stdout);
+      return 0;
+    case ConfigAction::print_version:
+      std::puts(BATON_VERSION);
+      return 0;
+    case ConfigAction::run:
+      break;
+  }
+  configure_logging(name, config.log_level);
+  return run_worker(role, config, make_core);
+}
+
+}  // namespace baton::worker

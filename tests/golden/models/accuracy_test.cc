@@ -1,0 +1,127 @@
+// How far the fast kernels with a bf16 cache are from float32 (`ref` with an f32 cache) on real
+// weights and English text, beside llama.cpp's figures for the same file and positions (made by
+// llamacpp_accuracy.py).
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <boost/json.hpp>
+#include <gmock/gmock.h>
+
+#include "baton/models/model.h"
+
+#include "support/models/cached_run.h"
+#include "support/models/default_model.h"
+
+namespace baton::models {
+namespace {
+
+struct Figures {
+  double mean_kl = 0;
+  double top1_disagreement = 0;
+  int positions = 0;
+};
+
+std::string data_path(const std::string& name) {
+  return std::string(BATON_SOURCE_DIR) + "/tests/golden/models/data/" + name;
+}
+
+std::vector<std::vector<TokenId>> sequences() {
+  std::ifstream file(data_path("english.tokens"));
+  std::vector<std::vector<TokenId>> all;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    auto& tokens = all.emplace_back();
+    for (TokenId token = 0; words >> token;) tokens.push_back(token);
+  }
+  return all;
+}
+
+Figures figures_of_llamacpp() {
+  std::ifstream file(data_path("llamacpp_accuracy.json"));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const boost::json::value json = boost::json::parse(text);
+  return {json.at("mean_kl").to_number<double>(), json.at("top1_disagreement").to_number<double>(),
+          json.at("positions").to_number<int>()};
+}
+
+/// KL(wanted || got) in nats.
+double divergence(std::span<const float> wanted, std::span<const float> got) {
+  const double wanted_top = *std::ranges::max_element(wanted);
+  const double got_top = *std::ranges::max_element(got);
+  double wanted_sum = 0;
+  double got_sum = 0;
+  double weighted = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const double a = wanted[i] - wanted_top;
+    const double b = got[i] - got_top;
+    const double weight = std::exp(a);
+    wanted_sum += weight;
+    got_sum += std::exp(b);
+    weighted += weight * (a - b);
+  }
+  return weighted / wanted_sum - std::log(wanted_sum) + std::log(got_sum);
+}
+
+void compare_rows(const StepOutput& wanted, const StepOutput& got, Figures& sums) {
+  ASSERT_EQ(wanted.logits.rows, got.logits.rows);
+  for (int r = 0; r < wanted.logits.rows; ++r) {
+    const std::span a(wanted.logits.row(r), static_cast<std::size_t>(wanted.logits.cols));
+    const std::span b(got.logits.row(r), static_cast<std::size_t>(got.logits.cols));
+    sums.mean_kl += divergence(a, b);
+    const auto top_a = std::ranges::max_element(a) - a.begin();
+    const auto top_b = std::ranges::max_element(b) - b.begin();
+    sums.top1_disagreement += top_a == top_b ? 0 : 1;
+    ++sums.positions;
+  }
+}
+
+Figures compare(Model& wanted, Model& got) {
+  constexpr std::size_t step_tokens = 128;
+  Figures figures;
+  for (const std::vector<TokenId>& tokens : sequences()) {
+    const auto positions = static_cast<std::int64_t>(tokens.size());
+    test::CachedRun a(wanted, {.dtype = tensor::CacheDtype::f32, .positions = positions});
+    test::CachedRun b(got, {.dtype = tensor::CacheDtype::bf16, .positions = positions});
+    for (std::size_t first = 0; first < tokens.size(); first += step_tokens) {
+      const std::size_t count = std::min(step_tokens, tokens.size() - first);
+      const test::CachedRun::Part part{0, {tokens.data() + first, count}, LogitRows::all};
+      compare_rows(a.step({&part, 1}).value(), b.step({&part, 1}).value(), figures);
+    }
+  }
+  figures.mean_kl /= figures.positions;
+  figures.top1_disagreement /= figures.positions;
+  return figures;
+}
+
+TEST(FastKernels, are_as_close_to_float32_as_the_best_peer) {
+  const auto path = test::default_model();
+  if (path.empty()) GTEST_SKIP() << test::no_default_model;
+  kernels::ThreadPool pool(
+      static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u)));
+  const auto ref = kernels::make_kernels("ref", pool).value();
+  const auto fast = kernels::make_kernels("cpu", pool).value();
+  const LoadOptions options{.context_length = 2048, .progress = {}};
+  const auto wanted = Model::load(path, *ref, options).value();
+  const auto got = Model::load(path, *fast, options).value();
+
+  const Figures ours = compare(*wanted, *got);
+  const Figures peer = figures_of_llamacpp();
+  std::printf("%d positions, set %s: mean KL %.3e, top-1 disagreement %.2f %%\n", ours.positions,
+              std::string(fast->set_name()).c_str(), ours.mean_kl, 100 * ours.top1_disagreement);
+  std::printf("llama.cpp, %d positions:  mean KL %.3e, top-1 disagreement %.2f %%\n",
+              peer.positions, peer.mean_kl, 100 * peer.top1_disagreement);
+  EXPECT_GE(ours.positions, 2000);
+  EXPECT_EQ(ours.positions, peer.positions);
+  EXPECT_LE(ours.mean_kl, std::max(2e-3, 1.1 * peer.mean_kl));
+  EXPECT_LE(ours.top1_disagreement, std::max(0.02, 1.1 * peer.top1_disagreement));
+}
+
+}  // namespace
+}  // namespace baton::models
