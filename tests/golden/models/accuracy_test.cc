@@ -107,7 +107,7 @@ TEST(FastKernels, are_as_close_to_float32_as_the_best_peer) {
       static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u)));
   const auto ref = kernels::make_kernels("ref", pool).value();
   const auto fast = kernels::make_kernels("cpu", pool).value();
-  const LoadOptions options{.context_length = 2048, .progress = {}};
+  const LoadOptions options{.context_length = 2048};
   const auto wanted = Model::load(path, *ref, options).value();
   const auto got = Model::load(path, *fast, options).value();
 

@@ -63,7 +63,7 @@ TEST(SmolLM2, gives_the_reference_logits_with_the_ref_kernels) {
   if (path.empty()) GTEST_SKIP() << test::no_default_model;
   kernels::ThreadPool pool(2);
   const auto kernels = kernels::make_kernels("ref", pool).value();
-  const auto model = Model::load(path, *kernels, {.context_length = 256, .progress = {}}).value();
+  const auto model = Model::load(path, *kernels, {.context_length = 256}).value();
   const Slice slice = read_slice();
   const std::vector<TokenId> tokens = first_sequence();
   test::CachedRun run(*model, {.dtype = tensor::CacheDtype::f32, .positions = 256});

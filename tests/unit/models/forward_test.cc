@@ -27,7 +27,7 @@ class Forward : public testing::Test {
   void reset(const test::RandomModel& spec) {
     const auto file = test::make_random_model(spec);
     model_ = Model::load(file, config_from(file).value(), *kernels_,
-                         {.context_length = 128, .progress = {}})
+                         {.context_length = 128})
                  .value();
   }
 
@@ -254,7 +254,7 @@ TEST_F(Forward, needs_no_longer_context_than_the_models_own) {
   const auto config = config_from(file).value();
   for (const std::int64_t length : {std::int64_t{-1}, config.context_length + 1}) {
     const auto model =
-        Model::load(file, config, *kernels_, {.context_length = length, .progress = {}});
+        Model::load(file, config, *kernels_, {.context_length = length});
     ASSERT_TRUE(model.has_error());
     EXPECT_EQ(model.error().reason(), Reason::bad_config);
   }

@@ -31,7 +31,7 @@ struct RopeConfig {
   std::int64_t original_context = 8192;
   /// Each pair's frequency is divided by its factor; rotary_dim / 2 values from the file's tensor
   /// of factors (which replaces `scaling`), or empty.
-  std::vector<float> frequency_factors;
+  std::vector<float> frequency_factors = {};
 
   friend bool operator==(const RopeConfig&, const RopeConfig&) = default;
 };

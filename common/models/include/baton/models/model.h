@@ -52,7 +52,7 @@ struct StepOutput {
 struct LoadOptions {
   /// 0: the model's own. Longer than that is refused (bad_config).
   std::int64_t context_length = 0;
-  std::function<void(double fraction)> progress;
+  std::function<void(double fraction)> progress = {};
 };
 
 class Model {
