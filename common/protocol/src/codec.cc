@@ -29,7 +29,11 @@ Result<Envelope> decode(std::string_view bytes) {
     return Error(Reason::protocol_violation, "control message is malformed");
   }
   BATON_ASSIGN(Message message, from_wire(in));
-  return Envelope{Epoch(in.from_epoch()), Epoch(in.to_epoch()), std::move(message)};
+  const Epoch from(in.from_epoch());
+  // Hellos name the sender's epoch; on the wire the envelope's is the only one.
+  if (auto* hello = std::get_if<Hello>(&message)) hello->epoch = from;
+  if (auto* ack = std::get_if<HelloAck>(&message)) ack->epoch = from;
+  return Envelope{from, Epoch(in.to_epoch()), std::move(message)};
 }
 
 }  // namespace baton::protocol

@@ -8,6 +8,7 @@ The tables are those of Unicode 16.0: the version of the regular expression libr
 reference tokenizers use. With another version the classes of code points that were assigned since
 then, and with them token ids, differ from the reference; so the script refuses.
 """
+
 import sys
 
 import unicodedata2 as unicodedata
@@ -18,7 +19,9 @@ WANTED = "16.0.0"
 def ranges(matches):
     found, start = [], None
     for code_point in range(0x80, 0x110001):
-        inside = code_point < 0x110000 and matches(unicodedata.category(chr(code_point)), code_point)
+        inside = code_point < 0x110000 and matches(
+            unicodedata.category(chr(code_point)), code_point
+        )
         if inside and start is None:
             start = code_point
         elif not inside and start is not None:
@@ -30,8 +33,8 @@ def ranges(matches):
 def write(name, comment, found):
     print(f"// {comment}")
     print(f"constexpr CodePointRange {name}[] = {{")
-    for row in range(0, len(found), 5):
-        print("    " + " ".join(f"{{0x{a:04X}, 0x{b:04X}}}," for a, b in found[row : row + 5]))
+    for row in range(0, len(found), 4):
+        print("    " + " ".join(f"{{0x{a:04X}, 0x{b:04X}}}," for a, b in found[row : row + 4]))
     print("};")
 
 
@@ -41,8 +44,11 @@ def main():
     print(f"// Made by make_unicode_tables.py from Unicode {WANTED}; do not edit.")
     write("letter_ranges", "General category L*.", ranges(lambda c, _: c[0] == "L"))
     write("number_ranges", "General category N*.", ranges(lambda c, _: c[0] == "N"))
-    write("space_ranges", "White_Space: Z* and the next-line control.",
-          ranges(lambda c, p: c[0] == "Z" or p == 0x85))
+    write(
+        "space_ranges",
+        "White_Space: Z* and the next-line control.",
+        ranges(lambda c, p: c[0] == "Z" or p == 0x85),
+    )
 
 
 if __name__ == "__main__":

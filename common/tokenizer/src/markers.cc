@@ -6,7 +6,9 @@
 namespace baton::tokenizer {
 namespace {
 
-constexpr std::array<std::string_view, 11> known_ends = {
+// Not </s>, <s> and <eos>: where they are markers a file's ids name them, and to Gemma the first
+// two are tags of HTML.
+constexpr std::array<std::string_view, 10> known_ends = {
     "<|im_end|>",          // ChatML: SmolLM, Qwen, Yi
     "<|eot_id|>",          // Llama 3
     "<|eom_id|>",          // Llama 3, message before a tool's answer
@@ -16,13 +18,10 @@ constexpr std::array<std::string_view, 11> known_ends = {
     "<|end_of_turn|>",     // OpenChat
     "<end_of_turn>",       // Gemma
     "<end_of_utterance>",  // SmolVLM
-    "</s>",                // Llama 2, Mistral
     "<EOT>",               // CodeLlama and others
 };
 
-constexpr std::array<std::string_view, 6> known_openings = {
-    "<s>", "<bos>", "<eos>", "<start_of_turn>", "[INST]", "[/INST]",
-};
+constexpr std::array<std::string_view, 3> known_openings = {"<start_of_turn>", "[INST]", "[/INST]"};
 
 }  // namespace
 

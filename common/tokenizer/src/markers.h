@@ -9,7 +9,7 @@ namespace baton::tokenizer {
 bool is_known_end(std::string_view spelling);
 
 /// Written by templates and models only, never by a person: the ends above, their openings, and
-/// everything of the form <|…|>.
+/// everything of the form <|…|>. Wide on purpose: it only keeps a user from spelling them.
 bool is_chat_marker(std::string_view spelling);
 
 }  // namespace baton::tokenizer

@@ -1,9 +1,9 @@
 #include "control.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
+
+#include <unistd.h>
 
 #include "baton/base/log.h"
 #include "baton/protocol/codec.h"
@@ -61,7 +61,8 @@ void Control::set_draining() {
   }
 }
 
-// ---- sessions ------------------------------------------------------------------------------------
+// ---- sessions
+// ------------------------------------------------------------------------------------
 
 Control::Session* Control::find(std::uint64_t id) {
   const auto found = sessions_.find(id);
@@ -118,8 +119,7 @@ void Control::closed(std::uint64_t id, const Error& error) {
 }
 
 void Control::send(Session& session, const protocol::Message& message) {
-  session.connection->send(
-      protocol::encode({identity_.epoch, session.epoch, message}));
+  session.connection->send(protocol::encode({identity_.epoch, session.epoch, message}));
 }
 
 void Control::frame(std::uint64_t id, std::string_view payload) {
@@ -154,7 +154,8 @@ void Control::frame(std::uint64_t id, std::string_view payload) {
   }
 }
 
-// ---- hello ---------------------------------------------------------------------------------------
+// ---- hello
+// ---------------------------------------------------------------------------------------
 
 void Control::refuse(Session& session, Reason reason, const std::string& message) {
   log_warning("refused {}: {}", session.connection->peer(), message);
@@ -263,7 +264,8 @@ void Control::acknowledge(Session& session, std::optional<protocol::DataLink> da
   send(session, ack);
 }
 
-// ---- routers -------------------------------------------------------------------------------------
+// ---- routers
+// -------------------------------------------------------------------------------------
 
 void Control::from_router(Session& session, protocol::Message message) {
   if (std::holds_alternative<protocol::BundleRequest>(message)) return send_bundle(session);
@@ -288,9 +290,8 @@ void Control::send_bundle(Session& session) {
   const auto count =
       static_cast<std::uint32_t>((bundle.size() + bundle_part_bytes - 1) / bundle_part_bytes);
   for (std::uint32_t index = 0; index < count; ++index) {
-    send(session,
-         protocol::BundlePart{index, count, bundle.substr(index * bundle_part_bytes,
-                                                          bundle_part_bytes)});
+    send(session, protocol::BundlePart{
+                      index, count, bundle.substr(index * bundle_part_bytes, bundle_part_bytes)});
   }
 }
 
@@ -307,7 +308,8 @@ void Control::deliver(std::vector<std::variant<ToOwner, ToPair>> effects) {
   }
 }
 
-// ---- pairs ---------------------------------------------------------------------------------------
+// ---- pairs
+// ---------------------------------------------------------------------------------------
 
 void Control::send_to_pair(handoff::LinkId link, const protocol::Message& message) {
   if (Session* session = find_link(link)) send(*session, message);
@@ -397,8 +399,7 @@ void Control::connect(Peer& peer) {
                   [this, node](auto result) { connected(node, std::move(result)); });
 }
 
-void Control::connected(const NodeId& node,
-                        Result<std::shared_ptr<net::FrameConnection>> result) {
+void Control::connected(const NodeId& node, Result<std::shared_ptr<net::FrameConnection>> result) {
   const auto found = peers_.find(node);
   if (found == peers_.end()) {
     if (result) (*result)->close();

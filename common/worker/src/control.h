@@ -1,5 +1,5 @@
-// The control thread's connections of a worker: routers and prefill peers that connect here, and (on
-// a prefill node) the decode nodes that this node connects to. Everything runs on the loop.
+// The control thread's connections of a worker: routers and prefill peers that connect here, and
+// (on a prefill node) the decode nodes that this node connects to. Everything runs on the loop.
 #pragma once
 
 #include <map>
@@ -13,6 +13,7 @@
 #include "baton/net/io/frame_link.h"
 #include "baton/protocol/fingerprint.h"
 #include "baton/protocol/messages.h"
+
 #include "engine_thread.h"
 #include "probe.h"
 
@@ -64,8 +65,8 @@ class Control {
     Kind kind = Kind::unknown;
     NodeId node;
     Epoch epoch;
-    handoff::LinkId link;         ///< pairs
-    protocol::DataLink data;      ///< pair_in: announced once it is expected
+    handoff::LinkId link;     ///< pairs
+    protocol::DataLink data;  ///< pair_in: announced once it is expected
     std::uint64_t id = 0;
     Instant heard;
     std::set<NodeId> wanted;
@@ -106,9 +107,7 @@ class Control {
   void send(Session& session, const protocol::Message& message);
   Session* find(std::uint64_t id);
   Session* find_link(handoff::LinkId link);
-  handoff::OwnerRef owner_of(const Session& session) const {
-    return {session.node, session.epoch};
-  }
+  handoff::OwnerRef owner_of(const Session& session) const { return {session.node, session.epoch}; }
 
   net::EventLoop& loop_;
   Identity identity_;

@@ -15,6 +15,7 @@
 #include "baton/engine/engine.h"
 #include "baton/handoff/driver.h"
 #include "baton/worker/core/node_core.h"
+
 #include "loaded_model.h"
 #include "probe.h"
 

@@ -1,8 +1,8 @@
 #include "loaded_model.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "baton/base/log.h"
 #include "baton/engine/cache_shape.h"
@@ -49,8 +49,7 @@ handoff::Geometry geometry_of(const models::ModelConfig& model, const tensor::Un
 /// Everything that makes two caches interchangeable, in a fixed order.
 Result<protocol::Fingerprint> fingerprint_of(const WorkerConfig& config,
                                              const models::ModelConfig& model,
-                                             kernels::Kernels& kernels,
-                                             const std::string& bundle) {
+                                             kernels::Kernels& kernels, const std::string& bundle) {
   BATON_ASSIGN(const Digest256 weights,
                weights::content_digest(config.model, weights::cache_directory()));
   protocol::Fingerprint::Fields fields = {
@@ -95,8 +94,8 @@ Result<LoadedModel> load_model(const WorkerConfig& config,
   out.bundle = tokenizer::serialise(spec);
   out.end_ids = tokenizer::end_of_generation_ids(spec);
 
-  out.pool = std::make_unique<kernels::ThreadPool>(config.threads > 0 ? config.threads
-                                                                      : usable_cores());
+  out.pool =
+      std::make_unique<kernels::ThreadPool>(config.threads > 0 ? config.threads : usable_cores());
   BATON_ASSIGN(out.kernels, kernels::make_kernels(config.kernels, *out.pool));
   models::LoadOptions options;
   options.context_length = config.context_length;

@@ -1,12 +1,12 @@
 // Limits of the machine and of the control group that the process runs in (cgroup v1 and v2).
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <string>
+
+#include <sched.h>
+#include <unistd.h>
 
 #include "loaded_model.h"
 

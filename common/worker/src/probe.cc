@@ -37,8 +37,8 @@ Probe::Probe(metrics::Registry& r, protocol::Role role, int groups)
       dropped_(r.counters("baton_control_dropped_total",
                           "Control messages dropped or connections refused, by reason",
                           reason_axis())),
-      leases_expired_(r.counter("baton_leases_expired_total",
-                                "Requests ended since their router went silent")),
+      leases_expired_(
+          r.counter("baton_leases_expired_total", "Requests ended since their router went silent")),
       orphans_freed_(r.counter("baton_orphans_freed_total",
                                "Requests ended since their router did not know them")),
       preemptions_(r.counter("baton_preemptions_total",
@@ -62,8 +62,8 @@ Probe::Probe(metrics::Registry& r, protocol::Role role, int groups)
                             group_axis(groups))),
       cache_free_(r.gauges("baton_cache_free_blocks", "Free blocks", group_axis(groups))),
       cache_blocks_(r.gauges("baton_cache_blocks", "Blocks in all", group_axis(groups))),
-      quarantined_(r.gauges("baton_cache_quarantined_blocks",
-                            "Blocks held by open receives alone", group_axis(groups))),
+      quarantined_(r.gauges("baton_cache_quarantined_blocks", "Blocks held by open receives alone",
+                            group_axis(groups))),
       load_seconds_(r.gauge("baton_model_load_seconds", "Time that loading the model took")) {}
 
 void Probe::counted(const Counted& event) {

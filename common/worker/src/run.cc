@@ -1,16 +1,17 @@
 #include "baton/worker/run.h"
 
-#include <unistd.h>
-
-#include <boost/asio/signal_set.hpp>
-#include <boost/json.hpp>
 #include <cstdio>
 #include <fstream>
 #include <thread>
 
+#include <boost/asio/signal_set.hpp>
+#include <boost/json.hpp>
+#include <unistd.h>
+
 #include "baton/base/log.h"
 #include "baton/net/io/http_server.h"
-#include "baton/transport/factory.h"
+#include "baton/transport/factory/factory.h"
+
 #include "control.h"
 
 namespace baton::worker {
@@ -47,7 +48,7 @@ class WorkerProcess final : public handoff::DriverListener {
         make_core_(make_core),
         identity_{role, NodeId(config.node.empty() ? default_node(role) : config.node),
                   random_epoch(), host_identity()},
-        registry_({{"role", role_name(role)}, {"node", identity_.node.value()}}),
+        registry_(role_name(role), identity_.node.value()),
         probe_(registry_, role, 1),
         control_(loop_, identity_, probe_),
         signals_(loop_.context(), SIGINT, SIGTERM) {}
@@ -65,7 +66,8 @@ class WorkerProcess final : public handoff::DriverListener {
   void commit_verified(const handoff::CommitVerified& event) override { to_engine(event); }
   void grant_closed(std::uint64_t grant) override { to_engine(handoff::GrantClosed{grant}); }
   void send_to_pair(handoff::LinkId link, protocol::Message message) override {
-    loop_.post([this, link, message = std::move(message)] { control_.send_to_pair(link, message); });
+    loop_.post(
+        [this, link, message = std::move(message)] { control_.send_to_pair(link, message); });
   }
   void link_expected(handoff::LinkId link) override {
     loop_.post([this, link] { control_.link_expected(link); });
@@ -144,7 +146,8 @@ Result<void> WorkerProcess::listen() {
   BATON_ASSIGN(control_endpoint_, control_.listen(config_.control_listen));
   net::HttpServer::Options options;
   options.endpoint = config_.admin_listen;
-  options.handler = [this](net::HttpRequest request, std::shared_ptr<net::HttpResponder> responder) {
+  options.handler = [this](net::HttpRequest request,
+                           std::shared_ptr<net::HttpResponder> responder) {
     admin(request, responder);
   };
   options.error_body = error_json;
@@ -173,8 +176,8 @@ Result<void> WorkerProcess::announce(const Endpoint& control, const Endpoint& ad
 
 /// On the loader thread.
 void WorkerProcess::load() {
-  Result<LoadedModel> model = load_model(
-      config_, [this](double share) { load_percent_ = static_cast<int>(share * 100); });
+  Result<LoadedModel> model =
+      load_model(config_, [this](double share) { load_percent_ = static_cast<int>(share * 100); });
   Result<void> done = model ? assemble(std::move(*model)) : Result<void>(model.error());
   if (!done) {
     loop_.post([this, error = done.error()] { failed(error); });
@@ -196,9 +199,8 @@ Result<void> WorkerProcess::assemble(LoadedModel model) {
   limits.headroom_tokens = config_.headroom_tokens;
   core_ = make_core_(limits, model_->pools);
   engine_ = std::make_unique<EngineThread>(*model_, *core_, probe_, [this](auto effects) {
-    loop_.post([this, effects = std::move(effects)]() mutable {
-      control_.deliver(std::move(effects));
-    });
+    loop_.post(
+        [this, effects = std::move(effects)]() mutable { control_.deliver(std::move(effects)); });
   });
   handoff::DriverConfig driver;
   for (const std::string& name : config_.transports) {
@@ -236,15 +238,15 @@ void WorkerProcess::start_serving() {
   info.admin_url = "http://" + admin_->endpoint().to_string();
   info.bundle_digest = protocol::sha256(model_->bundle).to_string();
   for (const auto& [name, address] : driver_->addresses()) info.transports.push_back(name);
+  const Duration took = monotonic_now() - started_;
+  probe_.loaded(seconds(took));
+  log_info("ready: {} ({}, {}), fingerprint {}, {:.2f} s", info.model, info.numerics_class,
+           info.kernel_set, model_->fingerprint.digest().to_string().substr(0, 16), seconds(took));
   driver_->start();
   engine_->start(*driver_);
   control_.serve(std::move(serving));
   serving_ = true;
   load_percent_ = 100;
-  const Duration took = monotonic_now() - started_;
-  probe_.loaded(seconds(took));
-  log_info("ready: {} ({}, {}), fingerprint {}, {:.2f} s", info.model, info.numerics_class,
-           info.kernel_set, model_->fingerprint.digest().to_string().substr(0, 16), seconds(took));
 }
 
 void WorkerProcess::failed(const Error& error) {
@@ -277,7 +279,8 @@ void WorkerProcess::tick() {
   if (idle || now - *draining_since_ >= config_.drain_grace) loop_.stop();
 }
 
-// ---- admin ---------------------------------------------------------------------------------------
+// ---- admin
+// ---------------------------------------------------------------------------------------
 
 bool WorkerProcess::alive() const {
   return !serving_ || monotonic_now() - engine_->last_progress() < hung_after;
@@ -296,9 +299,8 @@ void WorkerProcess::admin(const net::HttpRequest& request,
     return responder->send(405, text, "method not allowed\n");
   }
   if (request.path == "/metrics") {
-    return responder->send(
-        200, {{"Content-Type", std::string(metrics::exposition_content_type)}},
-        registry_.expose());
+    return responder->send(200, {{"Content-Type", std::string(metrics::exposition_content_type)}},
+                           registry_.expose());
   }
   if (request.path == "/livez") {
     return responder->send(alive() ? 200 : 503, text, alive() ? "alive\n" : "engine hung\n");

@@ -158,7 +158,10 @@ protocol::Tokens DecodeCore::tokens_from(const Job& job, std::int32_t first_inde
   out.ids.assign(job.ids.begin() + skip, job.ids.end());
   if (!job.digests.empty()) out.digests.assign(job.digests.begin() + skip, job.digests.end());
   if (!job.logprobs.empty()) out.logprobs.assign(job.logprobs.begin() + skip, job.logprobs.end());
-  if (job.first_row) out.times.first_decode = *job.first_row - job.accepted;
+  if (job.first_row) {
+    out.times.first_decode = *job.first_row - job.accepted;
+    out.times.decode = job.last_row - *job.first_row;
+  }
   return out;
 }
 
@@ -289,6 +292,7 @@ void DecodeCore::step_done(const Result<engine::StepEvents>& events, Instant now
 void DecodeCore::append(Job& job, const engine::TokenEvent& event, Instant now) {
   const std::int32_t index = job.first_index + static_cast<std::int32_t>(job.ids.size());
   job.ids.push_back(event.id);
+  job.last_row = now;
   if (event.logits_digest) job.digests.push_back(*event.logits_digest);
   if (event.logprobs) {
     protocol::Tokens::Logprob& logprob = job.logprobs.emplace_back();

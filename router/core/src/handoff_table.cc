@@ -375,6 +375,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Tokens& message, In
     }
   } else if (message.times.first_decode > Duration{}) {
     entry->facts.times.first_decode = message.times.first_decode;
+    entry->facts.times.decode = message.times.decode;
   }
   take_tokens(id, *entry, message, now);
 }

@@ -84,9 +84,9 @@ class TestServer {
     } else if (request.path == "/custom") {
       on_custom(std::move(request), std::move(responder));
     } else {
-      responder->send(200, {{"Content-Type", "text/plain"}},
-                      fmt::format("{} {} ?{} [{}]", request.method, request.path, request.query,
-                                  request.body));
+      responder->send(
+          200, {{"Content-Type", "text/plain"}},
+          fmt::format("{} {} ?{} [{}]", request.method, request.path, request.query, request.body));
     }
   }
 

@@ -101,6 +101,12 @@ TEST(Codec, EveryMessageSurvivesTheRoundTripByteForByte) {
   }
 }
 
+TEST(Codec, HellosCarryTheirEpoch) {
+  const std::vector<Message> messages = one_of_each();
+  EXPECT_EQ(std::get<Hello>(decode(encode({here, there, messages[0]}))->message).epoch, here);
+  EXPECT_EQ(std::get<HelloAck>(decode(encode({here, there, messages[1]}))->message).epoch, here);
+}
+
 TEST(Codec, FieldsArriveWithTheirValues) {
   const Result<Envelope> back = decode(encode({here, there, Reserve{key, work(), 5000}}));
   const Reserve& reserve = std::get<Reserve>(back->message);

@@ -137,6 +137,11 @@ std::optional<std::filesystem::path> model_path() {
   return cache;
 }
 
+std::optional<std::filesystem::path> gemma_path() {
+  if (const char* path = std::getenv("BATON_TEST_GEMMA")) return path;
+  return std::nullopt;
+}
+
 tokenizer::Tokenizer model_tokenizer(const std::filesystem::path& path) {
   auto file = modelfile::ModelFile::open(path);
   if (!file) throw std::runtime_error(file.error().message());

@@ -43,6 +43,8 @@ tokenizer::Tokenizer fixture_tokenizer(std::string_view name, std::string_view p
 std::optional<std::filesystem::path> model_path();
 inline constexpr std::string_view no_model =
     "no model: set BATON_TEST_MODEL or let tests/run fetch the default one";
+/// $BATON_TEST_GEMMA: Gemma's terms forbid fetching it for everybody.
+std::optional<std::filesystem::path> gemma_path();
 tokenizer::Tokenizer model_tokenizer(const std::filesystem::path& path);
 
 /// Ids of one text without bos and eos.

@@ -31,6 +31,12 @@ TEST(Golden, DefaultModelEqualsTheReference) {
   expect_reference(model_tokenizer(*path), load_golden("smollm2"));
 }
 
+TEST(Golden, Gemma3EqualsTheReference) {
+  const auto path = gemma_path();
+  if (!path) GTEST_SKIP() << "opt-in: set BATON_TEST_GEMMA to gemma-3-270m-q4_k_m.gguf";
+  expect_reference(model_tokenizer(*path), load_golden("gemma3"));
+}
+
 TEST(Golden, Llama3StyleEqualsTheReference) {
   expect_reference(fixture_tokenizer("llama3_style"), load_golden("llama3_style"));
 }

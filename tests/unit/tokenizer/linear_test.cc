@@ -17,7 +17,7 @@ namespace {
 
 using tokenizer::Tokenizer;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
 constexpr bool times_count = false;  // the texts still run, for what the sanitizer finds
 #else
 constexpr bool times_count = true;

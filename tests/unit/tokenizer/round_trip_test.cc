@@ -1,4 +1,5 @@
 // Text that is encoded and decoded is the same text: nothing is cleaned up, added or lost (API-26).
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>

@@ -61,6 +61,11 @@ class BoundedQueue {
     ready_.notify_all();
   }
 
+  bool closed() const {
+    std::lock_guard lock(mutex_);
+    return closed_;
+  }
+
   std::size_t size() const {
     std::lock_guard lock(mutex_);
     return items_.size();

@@ -55,7 +55,7 @@ enum class Retry : std::uint8_t { never, here, elsewhere };
   X(38, duplicate_node, 502, "duplicate_node", never)                  \
   X(39, superseded, 502, "superseded", never)                          \
   X(40, prompt_exceeds_pool, 400, "context_length_exceeded", never)    \
-  X(41, no_chat_template, 400, "no_chat_template", never)                             \
+  X(41, no_chat_template, 400, "no_chat_template", never)              \
   X(42, duplicate, 502, "duplicate", never)
 
 enum class Reason : std::uint16_t {

@@ -88,7 +88,7 @@ struct WorkerInfo {
 struct Load {
   std::int32_t queued = 0;
   std::int32_t running = 0;
-  std::int32_t handoffs = 0;         ///< begun, not accepted or ended
+  std::int32_t handoffs = 0;        ///< begun, not accepted or ended
   std::int64_t backlog_tokens = 0;  ///< prompt tokens queued and not computed yet
   Duration backlog{};               ///< predicted time to compute them
   std::int64_t free_tokens = 0;     ///< positions that can be granted now

@@ -115,7 +115,7 @@ class Transport {
   /// For a thread that drives several transports and sleeps on all of them: a descriptor that
   /// becomes readable when poll() has something to do, or -1 when it has already. Called before
   /// each sleep.
-  virtual int arm() = 0;
+  virtual int arm() { return -1; }
   virtual void wake() = 0;
 };
 

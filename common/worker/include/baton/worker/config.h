@@ -14,14 +14,14 @@
 namespace baton::worker {
 
 struct WorkerConfig {
-  std::string node;          ///< unique among live processes; empty: role and a random number
-  std::string model;         ///< GGUF file
-  Endpoint control_listen;   ///< port 0: chosen by the system
+  std::string node;         ///< unique among live processes; empty: role and a random number
+  std::string model;        ///< GGUF file
+  Endpoint control_listen;  ///< port 0: chosen by the system
   Endpoint admin_listen;
-  std::string advertise;     ///< host that peers connect to; empty: that of control_listen
+  std::string advertise;  ///< host that peers connect to; empty: that of control_listen
   bool trusted_network = false;
-  std::string announce;      ///< file that gets the bound addresses as JSON once they are known
-  int threads = 0;           ///< kernel threads; 0: the cores this process may use
+  std::string announce;  ///< file that gets the bound addresses as JSON once they are known
+  int threads = 0;       ///< kernel threads; 0: the cores this process may use
   std::string kernels = "cpu";
   std::int64_t cache_tokens = 0;  ///< 0: twice the context, within a quarter of the memory limit
   tensor::CacheDtype cache_dtype = tensor::CacheDtype::bf16;
@@ -31,7 +31,7 @@ struct WorkerConfig {
   std::int64_t chunk_rows = 256;    ///< most rows of one prompt in a step
   bool sequential_prefill = false;  ///< one row at a time: the reference for the parallel forward
   std::vector<std::string> transports = {"shm", "ucx"};
-  Endpoint data_listen;             ///< of ucx
+  Endpoint data_listen;  ///< of ucx
   Duration lease = std::chrono::seconds(5);
   Duration drain_grace = std::chrono::seconds(25);
   std::int64_t backlog_tokens = 1'000'000;

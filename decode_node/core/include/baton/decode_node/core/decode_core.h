@@ -53,6 +53,7 @@ class DecodeCore final : public worker::NodeCore {
     std::optional<protocol::Finished> finished;  ///< until Release
     Instant accepted;
     std::optional<Instant> first_row;  ///< end of the first decode step
+    Instant last_row;                  ///< end of the last one
     protocol::StepFacts facts;
   };
 

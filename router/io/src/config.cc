@@ -1,0 +1,65 @@
+#include "config.h"
+
+#include "baton/net/io/bind.h"
+
+namespace baton::router {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace {
+
+void add_waits(ConfigTable& table, RouterConfig& c) {
+  const auto add = [&](std::string name, Duration* value, std::string help) {
+    table.add(std::move(name), value, DurationRange{milliseconds(1), std::chrono::hours(24)},
+              std::move(help));
+  };
+  add("request_deadline", &c.request_deadline, "Longest life of a request");
+  table.add("drain_delay", &c.drain_delay, DurationRange{milliseconds(0), std::chrono::hours(1)},
+            "How long new requests are still taken after SIGTERM");
+  add("drain_grace", &c.drain_grace, "How long open requests may go on after SIGTERM");
+  add("queue_wait", &c.table.queue_wait, "How long a request waits for workers");
+  add("grant_wait", &c.table.grant_wait, "Deadline of a decode node's answer to a reservation");
+  add("space_wait", &c.table.space_wait, "How long a request waits for room on decode nodes");
+  add("handoff_wait", &c.table.handoff_wait, "Deadline of a handoff after the first token");
+  add("token_wait", &c.table.token_wait, "Longest gap between two tokens of a stream");
+  add("reconnect_wait", &c.table.reconnect_wait, "How long a lost worker is waited for");
+  table.add("lease", &c.table.lease, DurationRange{seconds(1), seconds(600)},
+            "How long workers hold what a silent router owns");
+}
+
+}  // namespace
+
+void add_options(ConfigTable& table, RouterConfig& c) {
+  table.add("node", &c.node, "Name of this router, unique among live processes");
+  table.add("listen", &c.listen, "Address of the API; port 0: any free");
+  table.add("admin_listen", &c.admin_listen, "Address of health and metrics; port 0: any free");
+  table.add("trusted_network", &c.trusted_network,
+            "Allow plain text outside loopback: the network is trusted");
+  table.add_path("announce", &c.announce, "File that gets the bound addresses as JSON");
+  table.add("prefill", &c.prefill, "Control addresses of prefill nodes (a name may be several)");
+  table.add("decode", &c.decode, "Control addresses of decode nodes (a name may be several)");
+  table.add("model_name", &c.model_name, "Name of the model in the API; empty: the workers'");
+  table.add("requests", &c.max_requests, IntRange{1, 1'000'000}, "Most requests at a time");
+  table.add("queue", &c.max_queue, IntRange{1, 1'000'000}, "Most requests that wait for workers");
+  table.add("connections", &c.max_connections, IntRange{1, 1'000'000}, "Most HTTP connections");
+  table.add("connections_per_address", &c.max_connections_per_address, IntRange{0, 1'000'000},
+            "Most HTTP connections of one client address; 0: no limit");
+  add_waits(table, c);
+  table.add_enum("log_level", &c.log_level,
+                 {{"debug", LogLevel::debug},
+                  {"info", LogLevel::info},
+                  {"warning", LogLevel::warning},
+                  {"error", LogLevel::error}},
+                 "Lowest level that is logged");
+  table.check([&c]() -> Result<void> {
+    if (c.prefill.empty()) return Error(Reason::bad_config, "prefill: at least one is needed");
+    if (c.decode.empty()) return Error(Reason::bad_config, "decode: at least one is needed");
+    return ok();
+  });
+  table.check([&c]() { return net::check_bind("listen", c.listen, c.trusted_network); });
+  table.check(
+      [&c]() { return net::check_bind("admin_listen", c.admin_listen, c.trusted_network); });
+}
+
+}  // namespace baton::router

@@ -1,0 +1,98 @@
+// The router process: sockets and time around the handoff table. On the loop thread, but for the
+// work pool's jobs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include <boost/asio/signal_set.hpp>
+
+#include "baton/metrics/registry.h"
+#include "baton/net/io/event_loop.h"
+#include "baton/net/io/http_server.h"
+
+#include "config.h"
+#include "model_text.h"
+#include "probe.h"
+#include "request_run.h"
+#include "work_pool.h"
+#include "worker_links.h"
+
+namespace baton::router {
+
+class RouterProcess final : public WorkerEvents {
+ public:
+  explicit RouterProcess(const RouterConfig& config);
+  int run();
+
+  void worker_up(Worker worker) override;
+  void worker_down(const WorkerRef& worker) override;
+  void message(const WorkerRef& from, protocol::Message message) override;
+  void bundle(std::string bytes) override;
+  void dropped(Reason reason) override { probe_.dropped(reason); }
+
+ private:
+  using Responder = std::shared_ptr<net::HttpResponder>;
+  /// A request's body made into ids.
+  struct Prepared {
+    ApiRequest request;
+    std::vector<TokenId> ids;
+  };
+  using PreparedResult = boost::system::result<Prepared, ApiError>;
+
+  Result<void> listen();
+  Result<void> announce() const;
+
+  void api(net::HttpRequest request, const Responder& responder);
+  void admin(const net::HttpRequest& request, const Responder& responder);
+  void generate(ApiKind kind, net::HttpRequest request, const Responder& responder);
+  void prepared(PreparedResult result, const Responder& responder, Instant received);
+  void submit(Prepared prepared, const Responder& responder, Instant received);
+  void models(const Responder& responder);
+  void workers(const Responder& responder);
+  void tokenize(const net::HttpRequest& request, const Responder& responder);
+  void detokenize(const net::HttpRequest& request, const Responder& responder);
+  void send_error(const Responder& responder, const Error& error, const std::string& param = "");
+  static PreparedResult prepare(const ModelText& text, ApiKind kind, const std::string& body);
+
+  Result<void> check_model(const std::optional<std::string>& name) const;
+  Result<void> limit_tokens(Prepared& prepared) const;
+  std::string model_name() const;
+  std::string fingerprint_word() const;
+  std::int64_t context_length() const;
+
+  void run_effects();
+  void execute(SendTo& effect);
+  void execute(DeliverTokens& effect);
+  void execute(RequestEnded& effect);
+  void execute(AttemptMade& effect) { probe_.attempt_made(effect.reason); }
+  void execute(HandoffFailed& effect) { probe_.handoff_failed(effect.reason); }
+  void execute(HandoffDone& effect) { probe_.handoff_done(effect.facts); }
+  void client_gone(RequestId id);
+
+  std::pair<int, std::string> readiness() const;
+  void drain();
+  void tick();
+
+  const RouterConfig& config_;
+  NodeId node_;
+  Epoch epoch_;
+  net::EventLoop loop_;
+  metrics::Registry registry_;
+  Probe probe_;
+  HandoffTable table_;
+  boost::asio::signal_set signals_;
+  std::shared_ptr<const ModelText> text_;
+  std::string worker_model_;
+  std::map<RequestId, std::shared_ptr<RequestRun>> runs_;
+  std::unique_ptr<WorkerLinks> links_;
+  std::unique_ptr<net::HttpServer> api_;
+  std::unique_ptr<net::HttpServer> admin_;
+  std::unique_ptr<WorkPool> pool_;
+  net::Timer ticker_;
+  std::optional<Instant> draining_since_;
+  bool running_effects_ = false;
+};
+
+}  // namespace baton::router

@@ -1,0 +1,298 @@
+// The HTTP routes of a router: the OpenAI-style API and the admin listener.
+#include <algorithm>
+#include <ctime>
+
+#include <boost/json.hpp>
+
+#include "baton/base/log.h"
+
+#include "process.h"
+
+namespace baton::router {
+namespace json = boost::json;
+
+namespace {
+
+// Parsing and tokenising a body of this size takes about a millisecond.
+constexpr std::size_t pool_body_bytes = 16 * 1024;
+
+const net::HttpHeaders json_headers = {{"Content-Type", "application/json"}};
+const net::HttpHeaders text_headers = {{"Content-Type", "text/plain; charset=utf-8"}};
+
+}  // namespace
+
+void RouterProcess::send_error(const Responder& responder, const Error& error,
+                               const std::string& param) {
+  probe_.request_failed(error.reason());
+  const int status = info(error.reason()).http_status;
+  net::HttpHeaders headers = json_headers;
+  if (status == 503 || status == 429) headers.emplace_back("Retry-After", "1");
+  responder->send(status, headers, error_body(error, param));
+}
+
+void RouterProcess::admin(const net::HttpRequest& request, const Responder& responder) {
+  if (request.method != "GET" && request.method != "HEAD") {
+    return responder->send(405, text_headers, "method not allowed\n");
+  }
+  if (request.path == "/metrics") {
+    return responder->send(200, {{"Content-Type", std::string(metrics::exposition_content_type)}},
+                           registry_.expose());
+  }
+  if (request.path == "/livez") return responder->send(200, text_headers, "alive\n");
+  if (request.path == "/readyz" || request.path == "/health") {
+    const auto [status, body] = readiness();
+    return responder->send(status, text_headers, body + "\n");
+  }
+  if (request.path == "/startupz") {
+    const bool started = text_ != nullptr;
+    return responder->send(started ? 200 : 503, text_headers, started ? "started\n" : "starting\n");
+  }
+  if (request.path == "/workers") return workers(responder);
+  responder->send(404, text_headers, "not found\n");
+}
+
+void RouterProcess::workers(const Responder& responder) {
+  json::array list;
+  for (const auto& [node, worker] : table_.workers().all()) {
+    list.push_back({{"node", node.value()},
+                    {"role", worker.role == protocol::Role::prefill ? "prefill" : "decode"},
+                    {"up", worker.up},
+                    {"draining", worker.draining},
+                    {"model", worker.info.model},
+                    {"numerics_class", worker.info.numerics_class},
+                    {"kernel_set", worker.info.kernel_set},
+                    {"cache_dtype", worker.info.cache_dtype},
+                    {"context_length", worker.info.context_length},
+                    {"cache_tokens", worker.info.cache_tokens},
+                    {"free_tokens", worker.load.free_tokens},
+                    {"queued", worker.load.queued},
+                    {"running", worker.load.running},
+                    {"fingerprint", worker.fingerprint.to_string()},
+                    {"control", worker.info.control_address},
+                    {"admin", worker.info.admin_url},
+                    {"transports", json::value_from(worker.info.transports)}});
+  }
+  responder->send(200, json_headers, json::serialize(json::object{{"workers", std::move(list)}}));
+}
+
+void RouterProcess::api(net::HttpRequest request, const Responder& responder) {
+  const std::string& path = request.path;
+  const bool get = request.method == "GET" || request.method == "HEAD";
+  const bool post = request.method == "POST";
+  if (path == "/health") {
+    const auto [status, body] = readiness();
+    return responder->send(status, text_headers, body + "\n");
+  }
+  if (path == "/v1/models" && get) return models(responder);
+  if (path == "/v1/chat/completions" && post) {
+    return generate(ApiKind::chat, std::move(request), responder);
+  }
+  if (path == "/v1/completions" && post) {
+    return generate(ApiKind::completion, std::move(request), responder);
+  }
+  if (path == "/tokenize" && post) return tokenize(request, responder);
+  if (path == "/detokenize" && post) return detokenize(request, responder);
+  const bool known = path == "/v1/models" || path == "/v1/chat/completions" ||
+                     path == "/v1/completions" || path == "/tokenize" || path == "/detokenize";
+  if (known) {
+    return send_error(responder, Error(Reason::method_not_allowed, "method not allowed here"));
+  }
+  send_error(responder, Error(Reason::not_found, "no such route"));
+}
+
+std::string RouterProcess::model_name() const {
+  if (!config_.model_name.empty()) return config_.model_name;
+  return worker_model_.empty() ? "baton" : worker_model_;
+}
+
+std::int64_t RouterProcess::context_length() const {
+  std::int64_t shortest = 0;
+  for (const auto& [node, worker] : table_.workers().all()) {
+    if (shortest == 0 || worker.info.context_length < shortest) {
+      shortest = worker.info.context_length;
+    }
+  }
+  return shortest;
+}
+
+Result<void> RouterProcess::check_model(const std::optional<std::string>& name) const {
+  if (!name || *name == model_name()) return ok();
+  constexpr std::size_t shown = 128;
+  return Error(Reason::model_not_found, "the model `" + name->substr(0, shown) +
+                                            "` does not exist; this router serves `" +
+                                            model_name() + "`");
+}
+
+void RouterProcess::models(const Responder& responder) {
+  const json::object model{{"id", model_name()},
+                           {"object", "model"},
+                           {"created", 0},
+                           {"owned_by", "baton"},
+                           {"max_model_len", context_length()}};
+  responder->send(200, json_headers,
+                  json::serialize(json::object{{"object", "list"}, {"data", {model}}}));
+}
+
+// ---- generation
+// ----------------------------------------------------------------------------------
+
+RouterProcess::PreparedResult RouterProcess::prepare(const ModelText& text, ApiKind kind,
+                                                     const std::string& body) {
+  auto request = parse_request(kind, body);
+  if (!request) return request.error();
+  Prepared prepared{std::move(*request), {}};
+  if (kind == ApiKind::chat) {
+    Result<std::vector<TokenId>> ids = text.chat_ids(prepared.request.chat);
+    if (!ids) return ApiError{ids.error(), "messages"};
+    prepared.ids = std::move(*ids);
+  } else if (const auto* words = std::get_if<std::string>(&prepared.request.prompt)) {
+    Result<std::vector<TokenId>> ids = text.text_ids(*words, true);
+    if (!ids) return ApiError{ids.error(), "prompt"};
+    prepared.ids = std::move(*ids);
+  } else {
+    prepared.ids = std::get<std::vector<TokenId>>(prepared.request.prompt);
+    const auto vocabulary = static_cast<TokenId>(text.tokenizer().vocabulary_size());
+    for (TokenId id : prepared.ids) {
+      if (id < vocabulary) continue;
+      return ApiError{Error(Reason::invalid_request,
+                            "prompt: token id " + std::to_string(id) + " is not in the vocabulary"),
+                      "prompt"};
+    }
+  }
+  if (prepared.ids.empty()) {
+    return ApiError{Error(Reason::invalid_request, "the prompt is empty"), "prompt"};
+  }
+  return prepared;
+}
+
+void RouterProcess::generate(ApiKind kind, net::HttpRequest request, const Responder& responder) {
+  const bool refuse = draining_since_ && monotonic_now() - *draining_since_ >= config_.drain_delay;
+  if (refuse) return send_error(responder, Error(Reason::draining, "the router is shutting down"));
+  if (text_ == nullptr) {
+    return send_error(responder, Error(Reason::no_worker, "no worker is connected yet"));
+  }
+  if (request.body.size() <= pool_body_bytes) {
+    return prepared(prepare(*text_, kind, request.body), responder, request.received_at);
+  }
+  const bool taken =
+      pool_->post([this, text = text_, kind, responder, request = std::move(request)]() mutable {
+        auto result = std::make_shared<PreparedResult>(prepare(*text, kind, request.body));
+        loop_.post([this, result, responder, at = request.received_at] {
+          prepared(std::move(*result), responder, at);
+        });
+      });
+  if (!taken) send_error(responder, Error(Reason::overloaded, "too many long prompts at a time"));
+}
+
+void RouterProcess::prepared(PreparedResult result, const Responder& responder, Instant received) {
+  if (!responder->open()) return probe_.request_ended(Outcome::cancelled);
+  if (!result) {
+    probe_.request_ended(Outcome::refused);
+    return send_error(responder, result.error().error, result.error().param);
+  }
+  if (const Result<void> model = check_model(result->request.model); !model) {
+    probe_.request_ended(Outcome::refused);
+    return send_error(responder, model.error(), "model");
+  }
+  if (const Result<void> fits = limit_tokens(*result); !fits) {
+    probe_.request_ended(Outcome::refused);
+    return send_error(responder, fits.error(),
+                      result->request.kind == ApiKind::chat ? "messages" : "prompt");
+  }
+  submit(std::move(*result), responder, received);
+}
+
+Result<void> RouterProcess::limit_tokens(Prepared& prepared) const {
+  const std::int64_t context = context_length();
+  const auto prompt = static_cast<std::int64_t>(prepared.ids.size());
+  const std::int64_t wanted = prepared.request.max_tokens.value_or(context - prompt);
+  if (prompt >= context || prompt + wanted > context) {
+    return Error(Reason::context_length_exceeded,
+                 "This model's maximum context length is " + std::to_string(context) +
+                     " tokens. However, you requested " +
+                     std::to_string(prompt + std::max<std::int64_t>(1, wanted)) + " tokens (" +
+                     std::to_string(prompt) + " in the prompt, " +
+                     std::to_string(std::max<std::int64_t>(1, wanted)) +
+                     " in the completion). Shorten the prompt or lower max_tokens.");
+  }
+  prepared.request.sampling.max_tokens = static_cast<std::int32_t>(wanted);
+  return ok();
+}
+
+void RouterProcess::submit(Prepared prepared, const Responder& responder, Instant received) {
+  const RequestId id = random_request_id();
+  protocol::Sampling& sampling = prepared.request.sampling;
+  sampling.seed = prepared.request.seed.value_or(random_seed());
+  RunSpec spec;
+  spec.id = id;
+  spec.received = received;
+  spec.prompt_tokens = static_cast<std::int64_t>(prepared.ids.size());
+  spec.head.kind = prepared.request.kind;
+  spec.head.id = (prepared.request.kind == ApiKind::chat ? "chatcmpl-" : "cmpl-") + id.to_string();
+  spec.head.model = model_name();
+  spec.head.created_s = std::time(nullptr);
+  spec.head.fingerprint = fingerprint_word();
+  spec.head.include_usage = prepared.request.include_usage;
+  Submission submission;
+  submission.id = id;
+  submission.work.prompt_ids = std::move(prepared.ids);
+  submission.work.sampling = sampling;
+  const Instant now = monotonic_now();
+  submission.deadline = now + config_.request_deadline;
+  spec.request = std::move(prepared.request);
+  auto run = std::make_shared<RequestRun>(std::move(spec), text_->tokenizer(), responder, probe_);
+  if (const Result<void> taken = table_.submit(std::move(submission), now); !taken) {
+    return run->refuse(taken.error(), "");
+  }
+  runs_[id] = std::move(run);
+  responder->on_disconnect([this, id] { client_gone(id); });
+  run_effects();
+}
+
+std::string RouterProcess::fingerprint_word() const {
+  for (const auto& [node, worker] : table_.workers().all()) {
+    constexpr std::size_t digits = 16;
+    return "fp_" + worker.fingerprint.to_string().substr(0, digits);
+  }
+  return "";
+}
+
+// ---- text
+// ----------------------------------------------------------------------------------------
+
+void RouterProcess::tokenize(const net::HttpRequest& request, const Responder& responder) {
+  auto parsed = parse_tokenize(request.body);
+  if (!parsed) return send_error(responder, parsed.error().error, parsed.error().param);
+  if (const Result<void> model = check_model(parsed->model); !model) {
+    return send_error(responder, model.error(), "model");
+  }
+  if (text_ == nullptr) {
+    return send_error(responder, Error(Reason::no_worker, "no worker is connected yet"));
+  }
+  const Result<std::vector<TokenId>> ids =
+      parsed->prompt ? text_->text_ids(*parsed->prompt, parsed->add_special_tokens)
+                     : text_->chat_ids(parsed->chat);
+  if (!ids) return send_error(responder, ids.error());
+  responder->send(200, json_headers,
+                  json::serialize(json::object{{"count", ids->size()},
+                                               {"max_model_len", context_length()},
+                                               {"tokens", json::value_from(*ids)}}));
+}
+
+void RouterProcess::detokenize(const net::HttpRequest& request, const Responder& responder) {
+  auto parsed = parse_detokenize(request.body);
+  if (!parsed) return send_error(responder, parsed.error().error, parsed.error().param);
+  if (const Result<void> model = check_model(parsed->model); !model) {
+    return send_error(responder, model.error(), "model");
+  }
+  if (text_ == nullptr) {
+    return send_error(responder, Error(Reason::no_worker, "no worker is connected yet"));
+  }
+  tokenizer::DecodeOptions options;
+  options.skip_special = false;
+  responder->send(200, json_headers,
+                  json::serialize(json::object{
+                      {"prompt", text_->tokenizer().decode(parsed->tokens, options)}}));
+}
+
+}  // namespace baton::router

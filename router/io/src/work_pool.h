@@ -1,0 +1,42 @@
+// One thread for work that would hold up the loop for more than a millisecond.
+#pragma once
+
+#include <functional>
+#include <thread>
+
+#include "baton/base/bounded_queue.h"
+
+namespace baton::router {
+
+class WorkPool {
+ public:
+  WorkPool() : thread_([this] { run(); }) {}
+  ~WorkPool() {
+    jobs_.close();
+    thread_.join();
+  }
+  WorkPool(const WorkPool&) = delete;
+  WorkPool& operator=(const WorkPool&) = delete;
+
+  /// False when too much is waiting.
+  [[nodiscard]] bool post(std::function<void()> job) { return jobs_.try_push(std::move(job)); }
+
+ private:
+  static constexpr std::size_t capacity = 256;
+
+  void run() {
+    for (;;) {
+      const auto job = jobs_.pop_for(std::chrono::hours(1));
+      if (job) {
+        (*job)();
+      } else if (jobs_.closed()) {
+        return;
+      }
+    }
+  }
+
+  BoundedQueue<std::function<void()>> jobs_{capacity};
+  std::thread thread_;
+};
+
+}  // namespace baton::router
