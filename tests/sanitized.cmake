@@ -5,6 +5,7 @@
 set(sanitized_by_address
     base_test
     engine_core_test
+    handoff_test
     jinja_test
     kvcache_core_test
     kvcache_test

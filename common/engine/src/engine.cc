@@ -73,6 +73,7 @@ void Engine::add_rows(Batch& batch, SequenceId id, std::int64_t first, std::int6
 Result<StepEvents> Engine::step(const StepPlan& plan, StepWatcher* watcher) {
   BATON_TRY(prepare_step(plan, table_, pools_));
   poison_freed();
+  kernels::set_engine_float_mode();
   const Instant started = monotonic_now();
   Batch batch;
   for (const DecodeRow& row : plan.decode) add_rows(batch, row.sequence, row.position, 1);

@@ -78,6 +78,25 @@ TEST(RateModel, OneOutlierDoesNotTurnThePlanOver) {
   EXPECT_LE(seconds(model.predict(shape)), 2.01 * before);
 }
 
+TEST(RateModel, AStaleMeasurementOfASizeThatIsNoLongerPlannedGivesWay) {
+  RateModel model;
+  StepShape large;
+  large.add(0, 512);
+  model.observe(large, std::chrono::seconds(20));
+  StepShape small;
+  small.add(0, 64);
+  for (int i = 0; i < 50; ++i) model.observe(small, std::chrono::milliseconds(64));
+  EXPECT_LE(model.predict(large), std::chrono::milliseconds(600));
+}
+
+TEST(RateModel, SizesBetweenTheKeptOnesConvergeToo) {
+  RateModel model;
+  StepShape shape;
+  shape.add(0, 84);
+  for (int i = 0; i < 60; ++i) model.observe(shape, std::chrono::milliseconds(50));
+  EXPECT_NEAR(seconds(model.predict(shape)), 0.05, 0.005);
+}
+
 TEST(RateModel, BeyondTheMeasuredSizesItIsNeverOptimistic) {
   RateModel model;
   StepShape shape;

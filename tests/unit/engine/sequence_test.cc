@@ -57,6 +57,16 @@ TEST(Sequence, DecodeOnBlocksThatDoNotCoverTheLengthIsRefused) {
             Reason::length_mismatch);
 }
 
+TEST(Sequence, DecodeOnAWindowThatBeginsTooLateIsRefused) {
+  kvcache::BlockPools pools(
+      {.block_positions = 16, .groups = {{.blocks = 8}, {.blocks = 8, .window = 20}}});
+  kvcache::SequenceBlocks blocks;
+  ASSERT_TRUE(pools.extend(blocks, {.next = 67, .end = 68}));
+  EXPECT_EQ(Sequence::for_decode(spec_of(60, {7}), test_limits, 60, blocks, pools).error().reason(),
+            Reason::length_mismatch);
+  EXPECT_TRUE(Sequence::for_decode(spec_of(67, {7}), test_limits, 67, blocks, pools).has_value());
+}
+
 TEST(Sequence, API22PromptAndMaxTokensMayFillTheContextAndNoMore) {
   SequenceSpec spec = spec_of(950);
   EXPECT_TRUE(Sequence::for_prefill(spec, test_limits).has_value());

@@ -182,6 +182,11 @@ TEST(BlockPools, RunsEndWhereTheBlocksOrTheGenerationsDo) {
   EXPECT_EQ(runs[1].count, 2);
   EXPECT_EQ(runs[1].first, 4);
   EXPECT_EQ(blocks_in(runs), 5);
+  SequenceBlocks c;
+  ASSERT_TRUE(pools.extend(c, {0, 16}));
+  ASSERT_TRUE(pools.extend(c, {16, 32}));
+  EXPECT_EQ(c.group(0).blocks()[1], c.group(0).blocks()[0] + 1);
+  EXPECT_EQ(runs_of(c.group(0)).size(), 2u) << "neighbours of two generations";
   EXPECT_EQ(runs_of(a.group(0), 1, 3).size(), 2u);
 }
 

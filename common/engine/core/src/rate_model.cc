@@ -61,8 +61,7 @@ double RateModel::rows_seconds(double rows) const {
   const double low = point_seconds(below);
   if (below + 1 == points) return low * rows / rows_at(below);
   const double share = (rows - rows_at(below)) / rows_at(below);
-  // Measured points may disagree; more rows are never predicted to be faster.
-  return low + std::max(0.0, point_seconds(below + 1) - low) * share;
+  return low + (point_seconds(below + 1) - low) * share;
 }
 
 Duration RateModel::predict(const StepShape& shape) const {
@@ -74,20 +73,33 @@ Duration RateModel::predict(const StepShape& shape) const {
 void RateModel::observe(const StepShape& shape, Duration took) {
   if (shape.rows <= 0 || took <= Duration::zero()) return;
   const auto rows = static_cast<double>(shape.rows);
-  const double rows_part = rows_seconds(rows);
   const double keys_part = per_key_ * static_cast<double>(shape.keys);
   const double measured = seconds(took);
-  const std::size_t point = std::min(points - 1, nearest_point(shape.rows));
-  if (seconds_[point] == 0) {
+  const std::size_t nearest = std::min(points - 1, nearest_point(shape.rows));
+  if (seconds_[nearest] == 0) {
     // The first measurement of this size is taken whole, less what the keys are thought to cost.
     const double own = std::max(measured - keys_part, measured / largest_change);
-    seconds_[point] = own * rows_at(point) / rows;
+    seconds_[nearest] = own * rows_at(nearest) / rows;
+    keep_consistent(nearest);
     return;
   }
+  const double rows_part = rows_seconds(rows);
   const double error = correction * (measured - rows_part - keys_part);
   const double norm = rows_part * rows_part + keys_part * keys_part;
-  seconds_[point] = corrected(seconds_[point], error * rows_part * rows_part / norm);
+  seconds_[nearest] = corrected(seconds_[nearest], seconds_[nearest] * error * rows_part / norm);
   if (keys_part > 0) per_key_ = corrected(per_key_, per_key_ * error * keys_part / norm);
+  keep_consistent(nearest);
+}
+
+/// More rows cost at least as much, and at most in proportion: a size that is no longer planned
+/// cannot keep a value that newer measurements of other sizes contradict.
+void RateModel::keep_consistent(std::size_t measured) {
+  for (std::size_t i = 0; i < points; ++i) {
+    if (seconds_[i] == 0) continue;
+    const double in_proportion = seconds_[measured] * rows_at(i) / rows_at(measured);
+    seconds_[i] = std::clamp(seconds_[i], std::min(in_proportion, seconds_[measured]),
+                             std::max(in_proportion, seconds_[measured]));
+  }
 }
 
 std::int64_t RateModel::flat_rows() const {

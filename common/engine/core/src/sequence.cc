@@ -32,6 +32,20 @@ Result<std::int64_t> token_limit(const SequenceSpec& spec, const ModelLimits& li
   return wanted;
 }
 
+/// Does a query at `cached` find a block for every position that it sees?
+bool covers(const kvcache::SequenceBlocks& blocks, std::int64_t cached,
+            const kvcache::BlockPools& pools) {
+  if (blocks.empty()) return false;
+  for (int g = 0; g < pools.groups(); ++g) {
+    const kvcache::BlockTable& table = blocks.group(g);
+    const auto held_from =
+        static_cast<std::int64_t>(table.first_held()) * pools.config().block_positions;
+    if (static_cast<std::int64_t>(table.size()) < pools.blocks_for(0, cached)) return false;
+    if (held_from > pools.first_visible(g, cached)) return false;
+  }
+  return true;
+}
+
 bool counts_seen(const SamplingParams& params) {
   return params.repetition_penalty != 1 || params.presence_penalty != 0 ||
          params.frequency_penalty != 0;
@@ -84,12 +98,8 @@ Result<Sequence> Sequence::for_decode(SequenceSpec spec, const ModelLimits& limi
                                               " tokens with a cache of " + std::to_string(cached) +
                                               " positions");
   }
-  const std::int64_t wanted = pools.blocks_for(0, cached);
-  for (int g = 0; g < pools.groups(); ++g) {
-    const bool covered =
-        !blocks.empty() && static_cast<std::int64_t>(blocks.group(g).size()) >= wanted;
-    if (!covered)
-      return Error(Reason::length_mismatch, "the blocks do not cover the cached length");
+  if (!covers(blocks, cached, pools)) {
+    return Error(Reason::length_mismatch, "the blocks do not cover the cached length");
   }
   BATON_ASSIGN(Sequence sequence, make(std::move(spec), limits));
   sequence.phase_ = Phase::decode;

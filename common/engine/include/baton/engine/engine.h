@@ -44,9 +44,9 @@ class Engine {
   Engine(models::Model& model, kvcache::Arena& arena, kvcache::BlockPools& pools,
          SequenceTable& table);
 
-  /// Runs one step. Fails as prepare_step() and models::Model::forward() do; then no sequence has
-  /// moved. A sequence that samples its last token stays in the table, with its blocks, until it is
-  /// removed.
+  /// Runs one step, with denormals off on the calling thread from then on. Fails as prepare_step()
+  /// and models::Model::forward() do; then no sequence has moved. A sequence that samples its last
+  /// token stays in the table, with its blocks, until it is removed.
   Result<StepEvents> step(const StepPlan& plan, StepWatcher* watcher);
 
   const EngineCounters& counters() const { return counters_; }

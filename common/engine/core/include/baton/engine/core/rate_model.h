@@ -43,6 +43,7 @@ class RateModel {
   /// Powers of two from 1 to 32 768 rows.
   static constexpr std::size_t points = 16;
 
+  void keep_consistent(std::size_t measured);
   double rows_seconds(double rows) const;
   /// Seconds at a point, from the nearest measured points.
   double point_seconds(std::size_t point) const;
