@@ -26,14 +26,8 @@ class Forward : public testing::Test {
 
   void reset(const test::RandomModel& spec) {
     const auto file = test::make_random_model(spec);
-<<<<<<< HEAD
     model_ =
         Model::load(file, config_from(file).value(), *kernels_, {.context_length = 128}).value();
-=======
-    model_ = Model::load(file, config_from(file).value(), *kernels_,
-                         {.context_length = 128})
-                 .value();
->>>>>>> refs/heads/engine
   }
 
   static CachedRun::Part part(int sequence, const std::vector<TokenId>& tokens,
@@ -258,12 +252,7 @@ TEST_F(Forward, needs_no_longer_context_than_the_models_own) {
   const auto file = test::make_random_model({});
   const auto config = config_from(file).value();
   for (const std::int64_t length : {std::int64_t{-1}, config.context_length + 1}) {
-<<<<<<< HEAD
     const auto model = Model::load(file, config, *kernels_, {.context_length = length});
-=======
-    const auto model =
-        Model::load(file, config, *kernels_, {.context_length = length});
->>>>>>> refs/heads/engine
     ASSERT_TRUE(model.has_error());
     EXPECT_EQ(model.error().reason(), Reason::bad_config);
   }
