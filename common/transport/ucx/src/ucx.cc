@@ -14,6 +14,9 @@ namespace baton::transport {
 namespace ucx {
 namespace {
 
+/// While UCX moves bytes its progress is all that runs, but for a look at everything else this often.
+constexpr Duration look_interval = std::chrono::milliseconds(1);
+
 timespec to_timespec(Duration duration) {
   const auto count = std::max<std::int64_t>(duration.count(), 0);
   return {static_cast<time_t>(count / 1'000'000'000), static_cast<long>(count % 1'000'000'000)};
@@ -48,6 +51,10 @@ void UcxTransport::poll(Duration max_wait, std::vector<Event>& events) {
   for (;;) {
     const bool busy = progress();
     const Instant now = monotonic_now();
+    if (!busy || now >= next_look_) {
+      look_at_sockets();
+      next_look_ = now + look_interval;
+    }
     expire(now);
     close_failed_links();
     if (!events_.empty() || woken_ || now >= until) break;
@@ -59,16 +66,21 @@ void UcxTransport::poll(Duration max_wait, std::vector<Event>& events) {
   events_.clear();
 }
 
-/// True if UCX did something.
-bool UcxTransport::progress() {
+/// Wake-ups, newcomers, greetings and the ends of connections: all that is not UCX's.
+void UcxTransport::look_at_sockets() {
   std::uint64_t value = 0;
   if (read(wake_.get(), &value, sizeof(value)) > 0) woken_ = true;
   meet_strangers();
+  for (auto& [id, peer] : peers_) {
+    if (peer.link && !peer.link->failure) step_handshake(id, peer);
+  }
+}
+
+/// True if UCX did something.
+bool UcxTransport::progress() {
   bool busy = false;
   for (auto& [id, peer] : peers_) {
-    if (!peer.link) continue;
-    if (!peer.link->failure) step_handshake(id, peer);
-    if (peer.link->endpoint == nullptr) continue;
+    if (!peer.link || peer.link->endpoint == nullptr) continue;
     // Bounded, so that a steady stream of messages cannot keep the others waiting.
     for (int i = 0; i < 64 && ucp_worker_progress(peer.link->worker->get()) != 0; ++i) busy = true;
   }

@@ -117,6 +117,7 @@ class UcxTransport final : public Transport {
   };
 
   // ucx.cc
+  void look_at_sockets();
   bool progress();
   void expire(Instant now);
   Instant next_deadline(Instant until) const;
@@ -173,6 +174,7 @@ class UcxTransport final : public Transport {
   std::vector<Event> events_;
   Descriptor listener_;
   Descriptor wake_;
+  Instant next_look_{};
   bool woken_ = false;
 };
 
