@@ -41,8 +41,6 @@ std::vector<Setting> settings_for(const std::string& device) {
       // Measured: 1.2 GB/s with UCX's own 8 KiB, more than 4 GB/s with these (loopback).
       {"TCP_TX_SEG_SIZE", "256k"},
       {"TCP_RX_SEG_SIZE", "256k"},
-      // A segment of 4 KiB extents in one system call; UCX's own 6 would cut it into many.
-      {"TCP_MAX_IOV", "64"},
       // A put names an address of the receiver: never used by us, so never offered.
       {"TCP_PUT_ENABLE", "n"},
       // A peer that does not answer must not hold up the others (UCX connects blocking otherwise).

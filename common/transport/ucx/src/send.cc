@@ -35,10 +35,18 @@ Result<void> UcxTransport::send(SendId id, PeerId peer_id, std::span<const std::
   if (!header.empty()) {
     std::memcpy(send.header.data() + sizeof(prefix), header.data(), header.size());
   }
-  for (const Extent& extent : extents) {
-    if (extent.bytes > 0) send.parts.push_back({extent.data, extent.bytes});
+  const std::size_t bytes = total_bytes(extents);
+  if (bytes <= max_eager_bytes) {
+    // In one piece: a small message of many parts trips an assertion of UCX 1.13.
+    for (const Extent& extent : extents) {
+      send.eager.insert(send.eager.end(), extent.data, extent.data + extent.bytes);
+    }
+  } else {
+    for (const Extent& extent : extents) {
+      if (extent.bytes > 0) send.parts.push_back({extent.data, extent.bytes});
+    }
   }
-  const ucs_status_t status = post_send(send, total_bytes(extents));
+  const ucs_status_t status = post_send(send);
   if (status != UCS_OK) {
     sends_.erase(entry);
     if (status == UCS_ERR_NO_RESOURCE || status == UCS_ERR_NO_MEMORY) {
@@ -52,20 +60,21 @@ Result<void> UcxTransport::send(SendId id, PeerId peer_id, std::span<const std::
   return ok();
 }
 
-ucs_status_t UcxTransport::post_send(OpenSend& send, std::size_t bytes) {
+ucs_status_t UcxTransport::post_send(OpenSend& send) {
+  const bool rendezvous = !send.parts.empty();
   ucp_request_param_t param = {};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
-  param.flags = UCP_AM_SEND_FLAG_REPLY |
-                static_cast<unsigned>(bytes > max_eager_bytes ? UCP_AM_SEND_FLAG_RNDV
-                                                              : UCP_AM_SEND_FLAG_EAGER);
+  param.flags = static_cast<unsigned>(rendezvous ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER);
   // Scattered even if it is one part: see ucx_transport.h.
-  param.datatype = send.parts.empty() ? ucp_dt_make_contig(1) : ucp_dt_make_iov();
+  param.datatype = rendezvous ? ucp_dt_make_iov() : ucp_dt_make_contig(1);
   param.cb.send = &on_sent;
   param.user_data = &send;
+  const void* const buffer =
+      rendezvous ? static_cast<const void*>(send.parts.data()) : send.eager.data();
   const ucs_status_ptr_t request =
       ucp_am_send_nbx(send.link->endpoint, offer_message, send.header.data(), send.header.size(),
-                      send.parts.data(), send.parts.size(), &param);
+                      buffer, rendezvous ? send.parts.size() : send.eager.size(), &param);
   if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
   send.posted = request != nullptr;
   if (send.posted) ++send.link->operations;

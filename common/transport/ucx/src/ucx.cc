@@ -14,7 +14,8 @@ namespace baton::transport {
 namespace ucx {
 namespace {
 
-/// While UCX moves bytes its progress is all that runs, but for a look at everything else this often.
+/// While UCX moves bytes its progress is all that runs, but for a look at everything else this
+/// often.
 constexpr Duration look_interval = std::chrono::milliseconds(1);
 
 timespec to_timespec(Duration duration) {

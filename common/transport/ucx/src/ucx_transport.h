@@ -93,8 +93,9 @@ class UcxTransport final : public Transport {
     Link* link = nullptr;
     std::uint64_t sequence = 0;
     std::vector<std::byte> header;
-    std::vector<ucp_dt_iov_t> parts;
-    bool posted = false;  ///< UCX still uses header and parts
+    std::vector<std::byte> eager;     ///< a small payload, copied
+    std::vector<ucp_dt_iov_t> parts;  ///< or a large one, in place
+    bool posted = false;              ///< UCX still uses header, eager and parts
     std::optional<Status> verdict;
     std::optional<Instant> cancelled_at;
   };
@@ -144,7 +145,7 @@ class UcxTransport final : public Transport {
 
   // send.cc
   static void on_sent(void* request, ucs_status_t status, void* user_data);
-  static ucs_status_t post_send(OpenSend& send, std::size_t bytes);
+  static ucs_status_t post_send(OpenSend& send);
   void on_verdict(Link& link, const ControlHeader& header);
   void end_finished_sends();
 
