@@ -72,7 +72,6 @@ void EngineThread::turn() {
     last_tick_ = now;
     core_.tick(now);
   }
-  engine_.poison_freed();
   const engine::StepPlan plan = core_.next_step(monotonic_now());
   flush();
   if (plan.empty()) {
@@ -123,6 +122,8 @@ void EngineThread::send_inventories() {
 }
 
 void EngineThread::flush() {
+  // Before a grant of these blocks can be opened: a later poisoning would overwrite what arrived.
+  engine_.poison_freed();
   std::vector<std::variant<ToOwner, ToPair>> out;
   for (NodeEffect& effect : core_.take_effects()) {
     if (auto* to_owner = std::get_if<ToOwner>(&effect)) {

@@ -70,8 +70,7 @@ bool HandoffTable::needs_decode(const Entry& entry) const {
 
 PlacementNeed HandoffTable::need_of(const Entry& entry) const {
   PlacementNeed need;
-  need.tokens =
-      static_cast<std::int64_t>(entry.submission.work.prompt_ids.size() + entry.generated.size());
+  need.tokens = static_cast<std::int64_t>(entry.submission.work.prompt_ids.size() + entry.base);
   need.needs_decode = needs_decode(entry);
   need.fingerprint = entry.fingerprint;
   need.avoid = entry.avoid;
@@ -156,8 +155,24 @@ bool HandoffTable::may_try_again(RequestId id, Entry& entry, Reason reason,
   return true;
 }
 
+/// All tokens may have been delivered when the worker that would have said so was lost.
+bool HandoffTable::finish_if_complete(RequestId id, Entry& entry, Instant now) {
+  if (entry.generated.empty()) return false;
+  const auto& ends = entry.submission.end_ids;
+  const auto most = static_cast<std::size_t>(entry.submission.work.sampling.max_tokens);
+  if (std::find(ends.begin(), ends.end(), entry.generated.back()) != ends.end()) {
+    finish(id, FinishReason::stop, std::nullopt, now);
+  } else if (entry.generated.size() >= most) {
+    finish(id, FinishReason::length, std::nullopt, now);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void HandoffTable::new_attempt(RequestId id, Entry& entry, Reason reason,
                                const std::string& message, Instant now) {
+  if (finish_if_complete(id, entry, now)) return;
   if (!may_try_again(id, entry, reason, message, now)) return;
   let_go(id, entry, now);
   ++entry.attempt.prefill_leg;

@@ -237,6 +237,11 @@ void RouterProcess::submit(Prepared prepared, const Responder& responder, Instan
   submission.id = id;
   submission.work.prompt_ids = std::move(prepared.ids);
   submission.work.sampling = sampling;
+  submission.end_ids = sampling.stop_ids;
+  if (!sampling.ignore_eos) {
+    const auto ends = text_->tokenizer().end_of_generation();
+    submission.end_ids.insert(submission.end_ids.end(), ends.begin(), ends.end());
+  }
   const Instant now = monotonic_now();
   submission.deadline = now + config_.request_deadline;
   spec.request = std::move(prepared.request);

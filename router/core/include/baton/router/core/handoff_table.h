@@ -41,6 +41,7 @@ struct TableLimits {
 
 struct Submission {
   RequestId id;
+  std::vector<TokenId> end_ids;  ///< a delivered one of these was the last token
   protocol::Work work;  ///< deadline_ms is made from `deadline` when it is sent
   Instant deadline;
 };
@@ -166,6 +167,7 @@ class HandoffTable {
   void send_reserve(RequestId id, Entry& entry, Instant now);
   void send_prefill(RequestId id, Entry& entry, Instant now);
   void send_target_if_ready(RequestId id, Entry& entry, Instant now);
+  bool finish_if_complete(RequestId id, Entry& entry, Instant now);
   void new_attempt(RequestId id, Entry& entry, Reason reason, const std::string& message,
                    Instant now);
   void new_decode_leg(RequestId id, Entry& entry, Reason reason, const std::string& message,
