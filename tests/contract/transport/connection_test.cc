@@ -2,6 +2,8 @@
 #include <atomic>
 #include <thread>
 
+#include <poll.h>
+
 #include "support/node.h"
 #include "support/param.h"
 
@@ -52,6 +54,41 @@ TEST_P(Connecting, ADeadAddressIsPeerDownWithinTheDeadlineRST08) {
   EXPECT_LT(monotonic_now() - start, 2s);
   EXPECT_EQ(node.downs.at(peer).reason(), Reason::transport_failed);
   EXPECT_TRUE(node->send(SendId(1), peer, {}, {}).has_error());
+}
+
+// A thread that drives several transports sleeps on arm()'s descriptors; -1 would make it spin.
+TEST_P(Connecting, AnIdleTransportIsSleptOnAndWokenByWhatComes) {
+  if (GetParam() == "loopback") GTEST_SKIP() << "loopback has no descriptor";
+  Pair pair(GetParam());
+  const auto readable = [](Node& node, int patience_ms) {
+    const int descriptor = node->arm();
+    if (descriptor < 0) return true;
+    pollfd waited = {descriptor, POLLIN, 0};
+    return ::poll(&waited, 1, patience_ms) > 0;
+  };
+  // What went before is polled away, on both sides: a connection is made in several steps.
+  const auto idle = [&] {
+    for (const Instant until = monotonic_now() + 5s; monotonic_now() < until;) {
+      if (!readable(pair.sender, 10) && !readable(pair.receiver, 10)) return true;
+      pair.sender.poll();
+      pair.receiver.poll();
+    }
+    return false;
+  };
+  ASSERT_TRUE(idle());
+  ASSERT_TRUE(pair.sender->send(SendId(1), pair.to_receiver, bytes_of("hello"), {}).has_value());
+  pair.sender.poll();
+  EXPECT_TRUE(readable(pair.receiver, 2000));
+  EXPECT_EQ(pair.next_offer().header, bytes_of("hello"));
+  ASSERT_TRUE(idle());
+  pair.receiver->wake();
+  EXPECT_TRUE(readable(pair.receiver, 2000));
+  pair.receiver.poll();
+  ASSERT_TRUE(idle());
+  pair.sender->close(pair.to_receiver);
+  EXPECT_TRUE(readable(pair.sender, 0)) << "a closed peer is something to do";
+  pair.sender.poll();
+  EXPECT_TRUE(readable(pair.receiver, 2000));
 }
 
 TEST_P(Connecting, AnAddressOfAnotherKindIsRefusedAtOnce) {

@@ -58,6 +58,13 @@ void ShmTransport::poll(Duration max_wait, std::vector<Event>& events) {
   events_.clear();
 }
 
+int ShmTransport::arm() {
+  const bool failing = std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
+    return entry.second.failure.has_value();
+  });
+  return failing || !events_.empty() || !copies_.empty() ? -1 : epoll_.get();
+}
+
 void ShmTransport::sleep_until(Instant until) {
   for (const auto& [id, peer] : peers_) {
     if (peer.state == Peer::State::connecting) until = std::min(until, peer.deadline);

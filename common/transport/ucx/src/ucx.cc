@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -126,7 +126,7 @@ Instant UcxTransport::next_deadline(Instant until) const {
   return until;
 }
 
-void UcxTransport::sleep_until(Instant until) {
+std::optional<std::vector<pollfd>> UcxTransport::arm_all() {
   std::vector<pollfd> waited = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
   for (const Stranger& stranger : strangers_) {
     waited.push_back({stranger.handshake.descriptor(), POLLIN, 0});
@@ -137,11 +137,36 @@ void UcxTransport::sleep_until(Instant until) {
     const int events = handshake.wants_write() ? POLLIN | POLLOUT : POLLIN;
     waited.push_back({handshake.descriptor(), static_cast<short>(events), 0});
     if (peer.link->endpoint == nullptr) continue;
-    if (ucp_worker_arm(peer.link->worker->get()) != UCS_OK) return;  // something came in meanwhile
+    if (ucp_worker_arm(peer.link->worker->get()) != UCS_OK) return std::nullopt;
     waited.push_back({peer.link->worker->event_descriptor(), POLLIN, 0});
   }
+  return waited;
+}
+
+void UcxTransport::sleep_until(Instant until) {
+  std::optional<std::vector<pollfd>> waited = arm_all();
+  if (!waited) return;
   const timespec timeout = to_timespec(until - monotonic_now());
-  ppoll(waited.data(), waited.size(), &timeout, nullptr);
+  ppoll(waited->data(), waited->size(), &timeout, nullptr);
+}
+
+int UcxTransport::arm() {
+  const bool failing = std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
+    return entry.second.failure || (entry.second.link && entry.second.link->failure);
+  });
+  if (failing || !events_.empty() || !finished_sends_.empty() || !finished_receives_.empty()) {
+    return -1;
+  }
+  const std::optional<std::vector<pollfd>> waited = arm_all();
+  if (!waited) return -1;
+  armed_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  if (!armed_) return -1;
+  for (const pollfd& each : *waited) {
+    epoll_event event = {};
+    event.events = (each.events & POLLOUT) != 0 ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    if (epoll_ctl(armed_.get(), EPOLL_CTL_ADD, each.fd, &event) != 0) return -1;
+  }
+  return armed_.get();
 }
 
 void UcxTransport::wake() {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include <poll.h>
 #include <ucp/api/ucp.h>
 
 #include "baton/transport/memory.h"
@@ -48,6 +49,7 @@ class UcxTransport final : public Transport {
   void cancel_send(SendId id) override;
   void cancel_receive(OfferId offer) override;
   void poll(Duration max_wait, std::vector<Event>& events) override;
+  int arm() override;
   void wake() override;
 
  private:
@@ -123,6 +125,8 @@ class UcxTransport final : public Transport {
   void expire(Instant now);
   Instant next_deadline(Instant until) const;
   void sleep_until(Instant until);
+  /// What to sleep on; nothing when something came in meanwhile.
+  std::optional<std::vector<pollfd>> arm_all();
 
   // endpoints.cc
   static void on_endpoint_error(void* argument, ucp_ep_h endpoint, ucs_status_t status);
@@ -175,6 +179,7 @@ class UcxTransport final : public Transport {
   std::vector<Event> events_;
   Descriptor listener_;
   Descriptor wake_;
+  Descriptor armed_;  ///< what arm() gave out last
   Instant next_look_{};
   bool woken_ = false;
 };

@@ -113,8 +113,9 @@ class Transport {
   /// until there is something to do or wake() is called.
   virtual void poll(Duration max_wait, std::vector<Event>& events) = 0;
   /// For a thread that drives several transports and sleeps on all of them: a descriptor that
-  /// becomes readable when poll() has something to do, or -1 when it has already. Called before
-  /// each sleep.
+  /// becomes readable when poll() has something to do or wake() was called, or -1 when poll() has
+  /// something to do already (or the transport cannot tell). Called before each sleep; deadlines do
+  /// not wake the descriptor, so that the sleep must be bounded.
   virtual int arm() { return -1; }
   virtual void wake() = 0;
 };
