@@ -68,8 +68,10 @@ Result<std::unique_ptr<Model>> Model::load(const modelfile::ModelFile& file,
   BATON_ASSIGN(const std::int64_t context_length, context_of(config, options));
   BATON_ASSIGN(auto ropes, make_ropes(config, context_length));
   BATON_ASSIGN(auto weights, weights::load(file, shape_of(config), kernels, options.progress));
-  return std::unique_ptr<Model>(
-      std::make_unique<Transformer>(config, std::move(weights), std::move(ropes), kernels));
+  ModelConfig effective = config;
+  effective.context_length = context_length;
+  return std::unique_ptr<Model>(std::make_unique<Transformer>(
+      std::move(effective), std::move(weights), std::move(ropes), kernels));
 }
 
 Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& path,
