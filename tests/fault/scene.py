@@ -73,11 +73,11 @@ class Scene:
         self.cluster, self.state, self.stopped, self.others = cluster, state, None, []
         prompt = prompt or long_prompt()
         if state == "queued":
-            # One more for each prefill node, so that ours waits wherever it is placed.
-            for number in range(len(cluster.prefill)):
-                self.others.append(Client(cluster, long_prompt(number + 1, 1500), max_tokens=2))
+            # A step is shared by two prompts: two for each node, so that ours waits wherever it is.
+            for number in range(2 * len(cluster.prefill)):
+                self.others.append(Client(cluster, long_prompt(number + 1, 1200), max_tokens=2))
             for node in cluster.prefill:
-                cluster.wait_running([node])
+                cluster.wait_running([node], 2)
         bytes_before = {node.node: received_bytes(node) for node in cluster.decode}
         self.client = Client(cluster, prompt, **options)
         getattr(self, f"_{state}")(bytes_before)

@@ -243,16 +243,19 @@ def test_SIGTERM_finishes_what_runs_and_takes_nothing_new_K8S02(cluster, role):
 
 def test_queued_requests_of_clients_that_left_are_never_computed_HNG22(cluster):
     node = cluster.prefill[0]
-    first = Client(cluster, long_prompt(1, 1500), max_tokens=400)
-    cluster.wait_running([node])
-    late = [Client(cluster, long_prompt(number, 600)) for number in (2, 3)]
+    # A step is shared by two prompts: the third and fourth wait.
+    first = [Client(cluster, long_prompt(number, 1000), max_tokens=400) for number in (1, 2)]
+    cluster.wait_running([node], 2)
+    late = [Client(cluster, long_prompt(number, 600)) for number in (3, 4)]
     wait_until(lambda: node.metrics().value("baton_queue_depth") == 2, 10, "two wait")
     for client in late:
         client.leave()
-    first.wait_chunks(2)
-    assert node.metrics().value("baton_forward_rows_total", phase="prefill") == 1500
+    for client in first:
+        client.wait_chunks(2)
+    assert node.metrics().value("baton_forward_rows_total", phase="prefill") == 2000
     assert used_blocks(cluster.decode[0])
-    first.leave()
+    for client in first:
+        client.leave()
     cluster.wait_baseline(1)
 
 
