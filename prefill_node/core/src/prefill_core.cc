@@ -22,7 +22,7 @@ std::vector<worker::NodeEffect> PrefillCore::take_effects() { return std::exchan
 // ------------------------------------------------------------------------------------
 
 void PrefillCore::message(const OwnerRef& from, const protocol::Message& message, Instant now) {
-  if (!owners_.is_current(from)) return;
+  if (!owners_.accept(from, limits_.lease, now)) return;
   std::visit([&](const auto& each) { on(from, each, now); }, message);
 }
 
@@ -183,6 +183,8 @@ void PrefillCore::end_all_of(const OwnerRef& owner, Countable why, Instant now) 
   for (const AttemptKey& key : keys) {
     effects_.push_back(Counted{why, Reason::lease_expired, {}});
     end(key.request, key, now);
+    // An owner that is only slow learns of it; the others are not connected.
+    send(owner, protocol::Gone{key});
   }
 }
 
