@@ -102,9 +102,11 @@ Result<LoadedModel> load_model(const WorkerConfig& config,
   options.progress = progress;
   BATON_ASSIGN(out.model, models::Model::load(file, model_config, *out.kernels, options));
   const models::ModelConfig& model = out.model->config();
-  out.limits = {model.vocabulary, model.context_length};
+  const std::int64_t context =
+      config.context_length > 0 ? config.context_length : model.context_length;
+  out.limits = {model.vocabulary, context};
 
-  const engine::CacheShape shape = cache_shape(config, model, model.context_length);
+  const engine::CacheShape shape = cache_shape(config, model, context);
   const kvcache::ArenaConfig arena = engine::arena_config(model, shape);
   out.cache_tokens = shape.positions;
   BATON_TRY(check_memory(out, engine::cache_bytes(arena)));
