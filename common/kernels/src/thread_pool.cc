@@ -14,7 +14,7 @@
 namespace baton::kernels {
 namespace {
 
-// About 50 microseconds: longer than the gap between two operations of a step, much shorter than
+// Some tens of microseconds: longer than the gap between two operations of a step, much shorter than
 // the gap between two steps of an idle node.
 constexpr int spins_before_parking = 2000;
 constexpr int spins_before_yielding = 20000;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "baton/base/check.h"
+#include "baton/models/rope_table.h"
 
 namespace baton::models {
 namespace {
@@ -29,6 +30,14 @@ Transformer::Transformer(ModelConfig config, weights::ModelWeights weights,
       ropes_(std::move(ropes)),
       kernels_(kernels) {
   BATON_CHECK(ropes_.size() == config_.ropes.size() && !ropes_.empty());
+}
+
+std::size_t Transformer::weight_bytes() const {
+  std::size_t bytes = weights_.bytes() + workspace_.bytes();
+  for (std::size_t i = 0; i < ropes_.size(); ++i) {
+    bytes += rope_table_bytes(config_.ropes[i], ropes_[i].positions);
+  }
+  return bytes;
 }
 
 Result<StepOutput> Transformer::forward(std::span<const SequenceRows> batch, kvcache::Arena& arena,

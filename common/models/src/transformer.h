@@ -20,7 +20,7 @@ class Transformer final : public Model {
               std::vector<kernels::RopeTable> ropes, kernels::Kernels& kernels);
 
   const ModelConfig& config() const override { return config_; }
-  std::size_t weight_bytes() const override { return weights_.bytes() + workspace_.bytes(); }
+  std::size_t weight_bytes() const override;
   Result<StepOutput> forward(std::span<const SequenceRows> batch, kvcache::Arena& arena,
                              StepObserver* observer) override;
 

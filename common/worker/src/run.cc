@@ -1,6 +1,7 @@
 #include "baton/worker/run.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -226,7 +227,7 @@ void WorkerProcess::start_serving() {
   serving.engine = engine_.get();
   serving.driver = driver_.get();
   protocol::WorkerInfo& info = serving.info;
-  info.model = model_->model->config().name;
+  info.model = std::filesystem::path(config_.model).stem().string();
   info.numerics_class = model_->kernels->numerics_class();
   info.kernel_set = model_->kernels->set_name();
   info.cache_dtype = tensor::name(config_.cache_dtype);

@@ -1,5 +1,7 @@
 #include "probe.h"
 
+#include <algorithm>
+
 #include "baton/metrics/buckets.h"
 
 namespace baton::router {
@@ -64,7 +66,8 @@ void Probe::stream_ended(const RequestFacts& facts, Duration total, Duration dec
   phases_[Phase::handoff_exposed].observe(times.handoff_exposed);
   phases_[Phase::first_decode].observe(times.first_decode);
   phases_[Phase::decode].observe(times.decode);
-  phases_[Phase::unaccounted].observe(total - accounted);
+  // The parts overlap by the time that Accepted travels, which can exceed what is between them.
+  phases_[Phase::unaccounted].observe(std::max(Duration{}, total - accounted));
   if (tokens_after_first > 0) tpot_.observe(decoding / tokens_after_first);
 }
 

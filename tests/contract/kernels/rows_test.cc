@@ -119,21 +119,21 @@ Matrix ramp(int n, float low, float high) {
   return x;
 }
 
-TEST_P(RowOperations, TanhIsWithinThreeUnitsOfTheLastPlace) {
+TEST_P(RowOperations, TanhIsWithinTwoUnitsOfTheLastPlace) {
   // A cap of one is tanh itself.
   const Matrix x = ramp(40000, -12.0F, 12.0F);
   Matrix y = x;
   bench_.kernels->soft_cap(y.view, 1.0F);
-  EXPECT_LT(worst_ulps(x, y, [](double v) { return std::tanh(v); }), 3.0);
+  EXPECT_LT(worst_ulps(x, y, [](double v) { return std::tanh(v); }), 2.0);
 }
 
-TEST_P(RowOperations, SiluIsWithinFourUnitsOfTheLastPlace) {
+TEST_P(RowOperations, SiluIsWithinThreeUnitsOfTheLastPlace) {
   const Matrix x = ramp(40000, -80.0F, 80.0F);
   Matrix ones(1, 40000);
   std::fill(ones.values.begin(), ones.values.end(), 1.0F);
   Matrix y(1, 40000);
   bench_.kernels->gated(Activation::silu, x.view, ones.view, y.view);
-  EXPECT_LT(worst_ulps(x, y, [](double v) { return v / (1 + std::exp(-v)); }), 4.0);
+  EXPECT_LT(worst_ulps(x, y, [](double v) { return v / (1 + std::exp(-v)); }), 3.0);
 }
 
 TEST_P(RowOperations, NormAndRopeStayCloseToRef) {
@@ -193,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Probe, class_sets, set_name);
 TEST(ProbeDigest, IsTheOneOfThisRevision) {
   // A change of bits on any machine must be a decision: a new revision of the class.
   Bench spec("spec");
-  EXPECT_EQ(spec.kernels->probe().to_string(), "");
+  EXPECT_EQ(spec.kernels->probe().to_string(), "cf99e77b2edfe498442965cb110e946e");
 }
 
 TEST(Sets, AnUnknownSetIsRefusedByName) {

@@ -1,5 +1,8 @@
 // Refusal, cancel and close in every state: each Done once, and memory that is not ours to touch
 // stays as it was.
+#include <atomic>
+#include <thread>
+
 #include "support/node.h"
 #include "support/param.h"
 
@@ -103,6 +106,45 @@ TEST_P(Cancel, ACancelledSendIsReusableAtItsDoneAndNeverReceivedTorn) {
       EXPECT_TRUE(matches(to, 42, large)) << "torn";
     }
   }
+}
+
+/// The sender cancels while the receiver may be copying, and scribbles over its memory at once.
+TEST_P(Cancel, ACancelThatRacesWithACopyNeverDeliversATornPayload) {
+  constexpr std::uint64_t rounds = 150;
+  Pair pair(GetParam());
+  std::atomic<bool> stop = false;
+  std::atomic<bool> accepted = false;
+  std::thread sending([&] {
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      const auto from = source(pair);
+      accepted = false;
+      ASSERT_TRUE(pair.sender->send(SendId(round), pair.to_receiver, {}, from).has_value());
+      const Instant until = monotonic_now() + 10s;
+      while (!accepted && monotonic_now() < until) pair.sender.poll();
+      const Instant cancel_at = monotonic_now() + std::chrono::microseconds(20 * (round % 50));
+      while (monotonic_now() < cancel_at) pair.sender.poll();
+      pair.sender->cancel_send(SendId(round));
+      while (!pair.sender.sent(SendId(round)) && monotonic_now() < until) pair.sender.poll(1ms);
+      ASSERT_TRUE(pair.sender.sent(SendId(round)).has_value());
+      for (const Extent& extent : from) std::fill_n(extent.data, extent.bytes, guard);
+    }
+    stop = true;
+  });
+  const std::vector to = {pair.receiver.extent(0, large)};
+  const Instant until = monotonic_now() + 60s;
+  while (!stop && monotonic_now() < until) {
+    pair.receiver.poll(1ms);
+    for (const auto& [offer, status] : std::exchange(pair.receiver.receive_dones, {})) {
+      if (status == Status::ok) {
+        EXPECT_TRUE(matches(to, 42, large)) << "torn";
+      }
+    }
+    for (; !pair.receiver.offers.empty(); pair.receiver.offers.pop_front()) {
+      pair.receiver->accept(pair.receiver.offers.front().offer, to);
+      accepted = true;
+    }
+  }
+  sending.join();
 }
 
 TEST_P(Cancel, ACancelledReceiveLeavesItsMemoryAloneAfterItsDone) {

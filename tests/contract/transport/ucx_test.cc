@@ -1,5 +1,11 @@
 // UCX against connections that are none of ours, and its configuration.
-#include <cstring>
+#include <cerrno>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
 #include <string>
 
 #include <arpa/inet.h>
@@ -16,11 +22,12 @@ namespace {
 /// A plain TCP connection to a transport's listener.
 class Stray {
  public:
-  explicit Stray(const std::string& address) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit Stray(const std::string& address)
+      : Stray(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)))) {}
+  explicit Stray(std::uint16_t port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in target = {};
     target.sin_family = AF_INET;
-    target.sin_port =
-        htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+    target.sin_port = htons(port);
     inet_pton(AF_INET, "127.0.0.1", &target.sin_addr);
     EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&target), sizeof(target)), 0);
   }
@@ -41,28 +48,121 @@ class Stray {
   int socket_;
 };
 
-TEST(Ucx, StrayConnectionsDoNotDisturbTransfersSEC15) {
-  Pair pair("ucx");
+/// Every TCP port that this process listens at.
+std::set<std::uint16_t> listening_ports() {
+  std::set<std::string> own_inodes;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    own_inodes.insert(std::filesystem::read_symlink(entry.path(), error).string());
+  }
+  std::set<std::uint16_t> ports;
+  std::ifstream table("/proc/self/net/tcp");
+  std::string line;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    std::istringstream words(line);
+    std::vector<std::string> fields(std::istream_iterator<std::string>(words), {});
+    if (fields.size() < 10 || fields[3] != "0A") continue;  // 0A: listening
+    if (!own_inodes.contains("socket:[" + fields[9] + "]")) continue;
+    ports.insert(static_cast<std::uint16_t>(std::stoul(fields[1].substr(9), nullptr, 16)));
+  }
+  return ports;
+}
+
+void expect_good_transfers(Pair& pair) {
+  const std::vector from = {pair.sender.extent(0, 1'000'000)};
+  const std::vector to = {pair.receiver.extent(0, 1'000'000)};
+  const std::uint64_t first = pair.sender.send_dones.size();
+  for (std::uint64_t i = first; i < first + 20; ++i) {
+    fill(from, i);
+    ASSERT_TRUE(pair.sender->send(SendId(i), pair.to_receiver, {}, from).has_value());
+    pair.receiver->accept(pair.next_offer().offer, to);
+    ASSERT_TRUE(pair.pump([&] { return pair.sender.sent(SendId(i)).has_value(); }));
+    ASSERT_TRUE(matches(to, i, 1'000'000));
+  }
+}
+
+TEST(Ucx, StrayConnectionsAreClosedAndDoNotDisturbTransfersSEC15) {
+  Options options;
+  options.hello_deadline = 200ms;
+  Pair pair("ucx", options);
   const Stray silent(pair.receiver->address());
   const Stray http(pair.receiver->address());
   http.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   const Stray noise(pair.receiver->address());
   noise.say(std::string(100'000, '\xff'));
-  const std::vector from = {pair.sender.extent(0, 1'000'000)};
-  for (std::uint64_t i = 0; i < 20; ++i) {
-    fill(from, i);
-    ASSERT_TRUE(pair.sender->send(SendId(i), pair.to_receiver, {}, from).has_value());
-    const Offered offered = pair.next_offer();
-    const std::vector to = {pair.receiver.extent(0, 1'000'000)};
-    pair.receiver->accept(offered.offer, to);
-    ASSERT_TRUE(pair.pump([&] { return pair.sender.sent(SendId(i)).has_value(); }));
-    ASSERT_TRUE(matches(to, i, 1'000'000));
-  }
-  // A new peer gets in past them.
+  expect_good_transfers(pair);
   Node late("ucx");
   connect(late, pair.receiver);
   EXPECT_TRUE(pump(
-      {&pair.receiver}, [&] { return http.closed() && noise.closed(); }, 5s));
+      {&pair.receiver}, [&] { return http.closed() && noise.closed() && silent.closed(); }, 5s));
+}
+
+/// UCX's own listeners too, which a connection's worker opens. A silent connection may stay there:
+/// it costs one socket.
+TEST(Ucx, StrayConnectionsToAnyPortOfTheProcessDoNotDisturbTransfersSEC15) {
+  Pair pair("ucx");
+  const std::set<std::uint16_t> ports = listening_ports();
+  EXPECT_GE(ports.size(), 4u);  // a listener of ours and a worker, on two sides
+  std::deque<Stray> strays;
+  for (const std::uint16_t port : ports) {
+    strays.emplace_back(port);
+    strays.emplace_back(port).say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    strays.emplace_back(port).say(std::string(5, '\0'));
+  }
+  expect_good_transfers(pair);
+  Node late("ucx");
+  connect(late, pair.receiver);
+}
+
+TEST(Ucx, AGreetingThatIsTooLongOrFollowedByMoreIsClosedR7) {
+  Node victim("ucx");
+  const PairToken token = random_token();
+  const PeerId expected = victim->expect(token);
+  struct {
+    std::uint32_t magic = 0xBA70F001;
+    std::uint32_t address_bytes = 4097;
+    RequestId token;
+  } prefix;
+  prefix.token = token.value();
+  const std::string_view bytes(reinterpret_cast<const char*>(&prefix), sizeof(prefix));
+  const Stray too_long(victim->address());
+  too_long.say(bytes);
+  EXPECT_TRUE(pump(
+      {&victim}, [&] { return too_long.closed(); }, 2s));
+  prefix.address_bytes = 10;
+  const Stray more(victim->address());
+  more.say(std::string(bytes) + std::string(11, 'x'));
+  EXPECT_TRUE(pump(
+      {&victim}, [&] { return more.closed(); }, 2s));
+  EXPECT_FALSE(victim.is_up(expected));
+}
+
+/// A listener whose backlog is full drops what comes, like a host that is gone.
+TEST(Ucx, ABlackHoledPeerEndsAtItsDeadlineAndHoldsUpNobodyRST08) {
+  const int hole = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(hole, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(hole, 0), 0);
+  getsockname(hole, reinterpret_cast<sockaddr*>(&address), &size);
+  const Stray filler(ntohs(address.sin_port));
+
+  Options options;
+  options.connect_deadline = 500ms;
+  Pair pair("ucx", options);
+  const Instant start = monotonic_now();
+  const PeerId lost =
+      pair.sender
+          ->connect("ucx:127.0.0.1:" + std::to_string(ntohs(address.sin_port)), random_token())
+          .value();
+  expect_good_transfers(pair);
+  EXPECT_TRUE(pair.pump([&] { return pair.sender.is_down(lost); }));
+  EXPECT_LT(monotonic_now() - start, 3s);
+  EXPECT_GE(monotonic_now() - start, 490ms) << "it was no black hole";
+  close(hole);
 }
 
 TEST(Ucx, ABindAddressThatIsNotOursIsABadConfig) {

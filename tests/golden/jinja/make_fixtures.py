@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Writes chat.json and snippets.json: what transformers' Jinja environment renders.
 
-Needs transformers, jinja2 and gguf, and the
-SmolLM2 GGUF file as argument: its chat template is one of the templates. The others, in templates/,
+Needs transformers, jinja2 and gguf, and as arguments the SmolLM2 GGUF file, whose chat template is one
+of the templates, and optionally the number of random expressions. The other templates, in templates/,
 were written for these tests in the manner of the families they are named after.
 """
+import copy
 import datetime
 import json
 import pathlib
 import sys
+from random import Random
 
 import gguf
 from transformers.utils.chat_template_utils import _compile_jinja_template
@@ -21,7 +23,7 @@ def render(template, context):
     """{"text": …} or {"error": true}: texts of errors are ours to choose."""
     try:
         text = _compile_jinja_template(template).render(
-            **context, strftime_now=lambda format: NOW.strftime(format))
+            **copy.deepcopy(context), strftime_now=lambda format: NOW.strftime(format))
         return {"text": text}
     except Exception as error:  # every kind of Python and Jinja2 error is a refusal
         return {"error": type(error).__name__}
@@ -145,6 +147,99 @@ CONTEXT = {
 }
 
 
+ATOMS = ["s", "pad", "empty", "uni", "lines", "n", "neg", "f", "t", "none_value", "list", "words",
+         "nested", "d", "people", "quote", "digits", "missing", "1", "0", "-3", "2.0", "'a,b'", "''",
+         "[1, 'x']", "{'a': 1}", "(1, 2)", "true", "none", "people[0]", "d.a", "words[1]", "s[1:4]"]
+FILTERS = ["upper", "lower", "trim", "title", "capitalize", "length", "first", "last", "list", "string",
+           "tojson", "join", "join('-')", "default('z')", "default('z', true)", "int", "float", "sort",
+           "reverse|list", "replace('a', 'bb')", "indent(1)", "unique|list", "sum", "max", "min", "abs",
+           "map('string')|list", "select|list", "reject('none')|list", "items|list", "tojson(indent=1)",
+           "selectattr('age')|list", "map(attribute='name')|list", "dictsort", "round", "count"]
+TESTS = ["defined", "undefined", "none", "string", "number", "integer", "float", "boolean", "mapping",
+         "iterable", "sequence", "true", "false", "odd", "even", "in [1, 7, 'a']", "eq 1", "ne none",
+         "gt 1", "lt 'b'", "divisibleby 2", "lower", "upper", "sameas none", "not defined", "not none"]
+METHODS = ["strip()", "strip('a ')", "upper()", "lower()", "title()", "split()", "split(',')",
+           "split('l', 1)", "rsplit(' ', 1)", "splitlines()", "startswith('a')", "endswith(('x', 'd'))",
+           "replace('l', '')", "find('l')", "rfind('o')", "count('l')", "get('a')", "get('zz', 1)",
+           "items()|list", "keys()|list", "values()|list", "isdigit()", "capitalize()", "lstrip()",
+           "rstrip('\\n')", "removeprefix('a')", "index(1)"]
+SUFFIXES = ["[0]", "[-1]", "['a']", ".a", ".name", "[n]", "[9]"]
+SLICES = ["[1:]", "[:-1]", "[::-1]", "[::2]", "[-3:2]", "[n:]"]
+BINARY = ["+", "-", "*", "/", "//", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and",
+          "or"]
+
+
+def random_expression(random, depth):
+    """An expression over CONTEXT; about half of them are refused, by us as by the reference."""
+    if depth == 0 or random.random() < 0.15:
+        return random.choice(ATOMS)
+    inner = lambda: random_expression(random, depth - 1)
+    kind = random.randrange(10)
+    if kind <= 1:
+        return f"({inner()} {random.choice(BINARY)} {inner()})"
+    if kind <= 3:
+        return f"({inner()}|{random.choice(FILTERS)})"
+    if kind == 4:
+        return f"({inner()} is {random.choice(TESTS)})"
+    if kind == 5:
+        return f"({inner()}).{random.choice(METHODS)}"
+    if kind == 6:
+        return f"({inner()}){random.choice(SUFFIXES)}"
+    if kind == 7:
+        return f"({inner()} if {inner()} else {inner()})"
+    if kind == 8:
+        # Of a variable: Jinja2 folds slices of constants by other rules.
+        return random.choice(["s", "pad", "uni", "list", "words", "n", "d"]) + random.choice(SLICES)
+    return random.choice([f"[{inner()}, {inner()}]", f"(not {inner()})", f"(-({inner()}))",
+                          f"{{'k': {inner()}}}", f"({inner()} ~ {inner()} ~ 'q')"])
+
+
+def random_snippets(count):
+    random = Random(20261129)
+    texts = []
+    while len(texts) < count:
+        source = "{{ " + random_expression(random, random.choice([1, 2, 2, 3])) + " }}"
+        result = render(source, CONTEXT)
+        # A refusal teaches little: one in four is kept.
+        if len(source) < 100 and ("text" in result or random.random() < 0.25):
+            if " at 0x" not in result.get("text", ""):
+                texts.append({"template": source, **result})
+    return texts
+
+
+def random_layout(random, depth):
+    """Text and tags with all kinds of white space and white space control around them."""
+    sign = lambda: random.choice(["", "", "-", "+"])
+    plain_sign = lambda: random.choice(["", "", "-"])
+    out = ""
+    for _ in range(random.randrange(1, 6)):
+        kind = random.randrange(12)
+        if kind < 6:
+            out += random.choice(["a", " ", "\n", "  ", "\n\n", "\t", "b c", "\r\n", "\u00a0", "}", "{ %"])
+        elif kind < 8:
+            out += "{{" + plain_sign() + " n " + plain_sign() + "}}"
+        elif kind == 8:
+            out += "{#" + plain_sign() + " c\n " + plain_sign() + "#}"
+        elif kind == 9:
+            out += "{%" + sign() + " set x = 1 " + sign() + "%}"
+        elif kind == 10:
+            out += ("{%" + sign() + " raw " + plain_sign() + "%}" + random.choice([" x ", "\n{{ y\n", ""])
+                    + "{%" + sign() + " endraw " + sign() + "%}")
+        elif depth > 0:
+            body = random_layout(random, depth - 1)
+            name = random.choice(["if", "for"])
+            head = "if t" if name == "if" else "for i in [1, 2]"
+            out += ("{%" + sign() + f" {head} " + sign() + "%}" + body + "{%" + sign()
+                    + f" end{name} " + sign() + "%}")
+    return out
+
+
+def random_layouts(count):
+    random = Random(4711)
+    sources = [random_layout(random, 2) for _ in range(count)]
+    return [{"template": source, **render(source, CONTEXT)} for source in sources]
+
+
 def main():
     chat = chat_fixtures(sys.argv[1])
     lines = (HERE / "snippets.txt").read_text().split("\n")
@@ -153,6 +248,8 @@ def main():
         if line and not line.startswith("## "):
             source = line.replace("⏎", "\n")
             snippets.append({"template": source, **render(source, CONTEXT)})
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 800
+    snippets += random_snippets(count) + random_layouts(count // 2)
     write("chat.json", chat)
     write("snippets.json", {"context": CONTEXT, "snippets": snippets})
     count = sum(len(entry["cases"]) for entry in chat["templates"])

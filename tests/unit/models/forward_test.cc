@@ -26,9 +26,8 @@ class Forward : public testing::Test {
 
   void reset(const test::RandomModel& spec) {
     const auto file = test::make_random_model(spec);
-    model_ = Model::load(file, config_from(file).value(), *kernels_,
-                         {.context_length = 128})
-                 .value();
+    model_ =
+        Model::load(file, config_from(file).value(), *kernels_, {.context_length = 128}).value();
   }
 
   static CachedRun::Part part(int sequence, const std::vector<TokenId>& tokens,
@@ -253,8 +252,7 @@ TEST_F(Forward, needs_no_longer_context_than_the_models_own) {
   const auto file = test::make_random_model({});
   const auto config = config_from(file).value();
   for (const std::int64_t length : {std::int64_t{-1}, config.context_length + 1}) {
-    const auto model =
-        Model::load(file, config, *kernels_, {.context_length = length});
+    const auto model = Model::load(file, config, *kernels_, {.context_length = length});
     ASSERT_TRUE(model.has_error());
     EXPECT_EQ(model.error().reason(), Reason::bad_config);
   }

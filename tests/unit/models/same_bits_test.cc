@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -127,6 +128,8 @@ struct Shape {
   const char* name;
   test::RandomModel model;
   int tokens;
+
+  friend void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 };
 
 // Odd on purpose: widths that are no multiple of 64 or 256, heads of 64, 80 and 256, one KV head,

@@ -5,6 +5,7 @@
 
 #include "baton/base/check.h"
 
+#include "kv_cache.h"
 #include "lanes16/constants.h"
 
 namespace baton::kernels {
@@ -138,18 +139,40 @@ void AttentionDriver::run_split(const AttentionArgs& args) {
   });
 }
 
-void AttentionDriver::run(const AttentionArgs& args) {
+void AttentionDriver::check(const AttentionArgs& args) const {
   const tensor::UnitLayout& unit = args.cache.unit;
-  BATON_CHECK(unit.head_dim % 2 == 0 && unit.head_dim <= max_head_dim);
-  BATON_CHECK(args.heads % unit.kv_heads == 0);
+  BATON_CHECK(unit.head_dim > 0 && unit.head_dim % 2 == 0 && unit.head_dim <= max_head_dim);
+  BATON_CHECK(unit.kv_heads > 0 && args.heads % unit.kv_heads == 0);
+  for (const RowSpan& span : args.spans) {
+    if (span.count == 0) continue;
+    BATON_CHECK(span.first_position >= 0);
+    const std::int64_t first = first_visible(args, span.first_position);
+    const std::int64_t last = span.first_position + span.count - 1;
+    for (std::int64_t key = first; key <= last; key += tensor::unit_positions) {
+      BATON_CHECK(unit_of(args.cache, span.kv.k, key) != nullptr);
+      BATON_CHECK(unit_of(args.cache, span.kv.v, key) != nullptr);
+    }
+    BATON_CHECK(unit_of(args.cache, span.kv.k, last) != nullptr);
+    BATON_CHECK(unit_of(args.cache, span.kv.v, last) != nullptr);
+  }
+}
+
+void AttentionDriver::run(const AttentionArgs& args) {
+  check(args);
   list_items(args);
   std::int64_t longest = 0;
-  for (const Item& item : items_) longest = std::max(longest, item.segments);
-  // Enough items keep all threads busy; otherwise the keys are shared out as well.
-  const bool few = static_cast<int>(items_.size()) < 4 * pool_.threads();
-  if (few && longest > 1 && pool_.threads() > 1) return run_split(args);
-  pool_.run(static_cast<int>(items_.size()),
-            [&](int i) { run_whole(args, items_[static_cast<std::size_t>(i)]); });
+  std::int64_t all = 0;
+  for (const Item& item : items_) {
+    longest = std::max(longest, item.segments);
+    all += item.segments;
+  }
+  // An item that alone is a large part of a thread's share is cut into its segments.
+  const bool uneven = longest > 1 && longest * 4 * pool_.threads() > all;
+  if (uneven && pool_.threads() > 1) return run_split(args);
+  // The last items see the most keys and are started first.
+  const int count = static_cast<int>(items_.size());
+  pool_.run(count,
+            [&](int i) { run_whole(args, items_[static_cast<std::size_t>(count - 1 - i)]); });
 }
 
 }  // namespace baton::kernels

@@ -29,6 +29,8 @@ class AttentionDriver {
     std::int64_t first_part = 0;  ///< of this item in the list of (item, segment) parts
   };
 
+  /// Shapes and that every unit with a visible key is there.
+  void check(const AttentionArgs& args) const;
   void list_items(const AttentionArgs& args);
   void run_whole(const AttentionArgs& args, const Item& item) const;
   void run_split(const AttentionArgs& args);

@@ -112,8 +112,10 @@ class Ref final : public Kernels {
 
   void attention(const AttentionArgs& args) override {
     for (const RowSpan& span : args.spans) {
-      pool_.run(span.count * args.heads,
-                [&](int task) { attend(args, span, task / args.heads, task % args.heads); });
+      const Cached cached = read_cache(args, span);
+      pool_.run(span.count * args.heads, [&](int task) {
+        attend(args, span, cached, task / args.heads, task % args.heads);
+      });
     }
   }
 
@@ -145,44 +147,75 @@ class Ref final : public Kernels {
            static_cast<std::size_t>(output) * weight.inputs;
   }
 
-  static float cached(const tensor::UnitLayout& unit, const std::byte* head, std::size_t index) {
-    if (unit.dtype == tensor::CacheDtype::f32) return load<float>(head + index * 4);
-    return bf16_to_f32(load<std::uint16_t>(head + index * 2));
+  /// A sequence's visible keys and values as float32: [kv head][key - first][d].
+  struct Cached {
+    std::int64_t first;
+    std::int64_t count;
+    std::vector<float> k;
+    std::vector<float> v;
+  };
+
+  static std::int64_t first_visible(const AttentionArgs& args, std::int64_t position) {
+    return args.window > 0 && position >= args.window ? position - args.window + 1 : 0;
+  }
+
+  Cached read_cache(const AttentionArgs& args, const RowSpan& span) {
+    const tensor::UnitLayout& unit = args.cache.unit;
+    Cached cached;
+    cached.first = first_visible(args, span.first_position);
+    cached.count = span.first_position + span.count - cached.first;
+    const auto head_size = static_cast<std::size_t>(cached.count * unit.head_dim);
+    cached.k.resize(head_size * unit.kv_heads);
+    cached.v.resize(head_size * unit.kv_heads);
+    const auto element = [&unit](const std::byte* head, std::size_t index) {
+      return unit.dtype == tensor::CacheDtype::f32
+                 ? load<float>(head + index * 4)
+                 : bf16_to_f32(load<std::uint16_t>(head + index * 2));
+    };
+    pool_.run(unit.kv_heads, [&](int head) {
+      float* k = cached.k.data() + head_size * head;
+      float* v = cached.v.data() + head_size * head;
+      for (std::int64_t key = cached.first; key < cached.first + cached.count; ++key) {
+        const std::size_t offset = static_cast<std::size_t>(head) * unit.head_bytes();
+        const std::byte* k_head = unit_of(args.cache, span.kv.k, key) + offset;
+        const std::byte* v_head = unit_of(args.cache, span.kv.v, key) + offset;
+        const int slot = static_cast<int>(key % tensor::unit_positions);
+        for (int d = 0; d < unit.head_dim; ++d) {
+          *k++ = element(k_head, unit.k_index(slot, d));
+          *v++ = element(v_head, unit.v_index(slot, d));
+        }
+      }
+    });
+    return cached;
   }
 
   /// One query head of one row: scores, softmax, weighted sum, each over all visible keys.
-  static void attend(const AttentionArgs& args, const RowSpan& span, int row, int head) {
-    const tensor::UnitLayout& unit = args.cache.unit;
+  static void attend(const AttentionArgs& args, const RowSpan& span, const Cached& cached, int row,
+                     int head) {
+    const int head_dim = args.cache.unit.head_dim;
     const std::int64_t position = span.first_position + row;
-    const std::int64_t first =
-        args.window > 0 && position >= args.window ? position - args.window + 1 : std::int64_t{0};
-    const std::size_t offset =
-        static_cast<std::size_t>(head / (args.heads / unit.kv_heads)) * unit.head_bytes();
-    const float* q = args.q.row(span.row + row) + head * unit.head_dim;
-    float* out = args.out.row(span.row + row) + head * unit.head_dim;
+    const std::int64_t first = first_visible(args, position);
+    const int group = args.heads / args.cache.unit.kv_heads;
+    const std::int64_t at = (head / group * cached.count + first - cached.first) * head_dim;
+    const float* q = args.q.row(span.row + row) + head * head_dim;
+    float* out = args.out.row(span.row + row) + head * head_dim;
 
-    std::vector<float> p;
-    for (std::int64_t key = first; key <= position; ++key) {
-      const std::byte* k = unit_of(args.cache, span.kv.k, key) + offset;
-      const int slot = static_cast<int>(key % tensor::unit_positions);
-      float score = 0;
-      for (int d = 0; d < unit.head_dim; ++d)
-        score += q[d] * cached(unit, k, unit.k_index(slot, d));
-      score *= args.scale;
-      p.push_back(args.softcap > 0 ? args.softcap * std::tanh(score / args.softcap) : score);
+    std::vector<float> p(static_cast<std::size_t>(position - first + 1));
+    const float* k = cached.k.data() + at;
+    for (float& value : p) {
+      const float score = args.scale * dot(q, k, head_dim);
+      value = args.softcap > 0 ? args.softcap * std::tanh(score / args.softcap) : score;
+      k += head_dim;
     }
     const float highest = *std::max_element(p.begin(), p.end());
     float sum = 0;
     for (float& value : p) sum += value = std::exp(value - highest);
 
-    std::fill_n(out, unit.head_dim, 0.0F);
-    for (std::int64_t key = first; key <= position; ++key) {
-      const std::byte* v = unit_of(args.cache, span.kv.v, key) + offset;
-      const int slot = static_cast<int>(key % tensor::unit_positions);
-      const float weight = p[static_cast<std::size_t>(key - first)] / sum;
-      for (int d = 0; d < unit.head_dim; ++d) {
-        out[d] += weight * cached(unit, v, unit.v_index(slot, d));
-      }
+    std::fill_n(out, head_dim, 0.0F);
+    const float* v = cached.v.data() + at;
+    for (const float value : p) {
+      for (int d = 0; d < head_dim; ++d) out[d] += value / sum * v[d];
+      v += head_dim;
     }
   }
 

@@ -208,8 +208,10 @@ void HttpConnection::reply_and_close(const Error& error) {
   keep_alive_ = false;
   head_only_ = false;
   phase_ = Phase::handling;
-  send(info(error.reason()).http_status, {{"Content-Type", "application/json"}},
-       server_->options.error_body(error), nullptr);
+  const int status = info(error.reason()).http_status;
+  HttpHeaders headers = {{"Content-Type", "application/json"}};
+  if (status == 429 || status == 503) headers.emplace_back("Retry-After", "1");
+  send(status, headers, server_->options.error_body(error), nullptr);
 }
 
 void HttpConnection::abort() {

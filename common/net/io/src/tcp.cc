@@ -52,13 +52,13 @@ void TcpStream::start(Events events) {
 void TcpStream::spawn_read_loop() {
   if (reading_ || !open_) return;
   reading_ = true;
-  asio::co_spawn(socket_.get_executor(), read_loop(shared_from_this()),
+  asio::co_spawn(socket_.get_executor(), read_loop(Alive(shared_from_this())),
                  [](std::exception_ptr failure) {
                    if (failure) std::rethrow_exception(failure);
                  });
 }
 
-asio::awaitable<void> TcpStream::read_loop([[maybe_unused]] std::shared_ptr<TcpStream> self) {
+asio::awaitable<void> TcpStream::read_loop(Alive alive) {
   auto& scratch = loop_.impl_->scratch;
   while (open_ && !paused_) {
     error_code ec;
@@ -76,6 +76,7 @@ asio::awaitable<void> TcpStream::read_loop([[maybe_unused]] std::shared_ptr<TcpS
     deliver(std::string_view(scratch.data(), got));
   }
   reading_ = false;
+  const auto self = alive.release();  // until here, this
 }
 
 void TcpStream::deliver(std::string_view bytes) {

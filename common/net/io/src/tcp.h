@@ -70,8 +70,24 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
   Instant last_progress() const { return last_progress_; }
 
  private:
-  /// `self` keeps the stream alive as long as the loop runs.
-  boost::asio::awaitable<void> read_loop(std::shared_ptr<TcpStream> self);
+  /// Keeps a stream alive as long as its read loop runs. The stream's callbacks usually hold its
+  /// owner, which holds the stream: when the event loop is destroyed before the connection has
+  /// ended, this end of the read loop lets go of them.
+  class Alive {
+   public:
+    explicit Alive(std::shared_ptr<TcpStream> stream) : stream_(std::move(stream)) {}
+    Alive(Alive&&) noexcept = default;
+    ~Alive() {
+      if (stream_) stream_->events_ = {};
+    }
+    /// The read loop ended by itself.
+    std::shared_ptr<TcpStream> release() { return std::move(stream_); }
+
+   private:
+    std::shared_ptr<TcpStream> stream_;
+  };
+
+  boost::asio::awaitable<void> read_loop(Alive alive);
   void spawn_read_loop();
   void wait_writable();
   void advance(std::size_t bytes);

@@ -73,6 +73,12 @@ bool in_range(std::int64_t at, const Positions& positions) {
 
 }  // namespace
 
+bool is_hashable(const Value& value) {
+  if (value.is(Kind::list) || value.is(Kind::dict)) return false;
+  if (!value.is(Kind::tuple)) return true;
+  return std::all_of(value.as_items().begin(), value.as_items().end(), is_hashable);
+}
+
 std::string describe(const Value& value) {
   switch (value.kind()) {
     case Kind::undefined:
@@ -149,7 +155,7 @@ Result<Value> slice(Interpreter& interpreter, const Value& object, const SliceBo
     }
     return interpreter.list_value(std::move(items), object.is(Kind::tuple));
   }
-  if (!object.is(Kind::text)) return missing(object, Value());
+  if (!object.is(Kind::text)) return interpreter.fail(describe(object) + " cannot be sliced");
   const Text& text = object.as_text();
   BATON_TRY(interpreter.charge(text.size()));
   const auto count = static_cast<std::int64_t>(count_characters(text.view()));

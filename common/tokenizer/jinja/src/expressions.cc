@@ -50,7 +50,7 @@ Result<Value> Interpreter::list_value(std::vector<Value> items, bool is_tuple) {
 Result<Value> Interpreter::dict_value(std::vector<std::pair<Value, Value>> entries) {
   BATON_TRY(charge(entries.size() * 2 * sizeof(Value)));
   for (const auto& [key, value] : entries) {
-    if (key.is(Kind::list) || key.is(Kind::dict)) return fail("a key is " + describe(key));
+    if (!is_hashable(key)) return fail("a key is " + describe(key));
   }
   Value value = Value::dict(std::move(entries));
   if (value.depth() > options_.limits.max_value_depth) {

@@ -16,6 +16,12 @@ Arguments without_first(const Arguments& arguments, std::size_t count) {
   return rest;
 }
 
+// Whatever is false counts as empty here, as in Jinja2.
+Result<std::vector<Value>> items_of(Interpreter& interpreter, const Value& input) {
+  if (!input.truthy()) return std::vector<Value>();
+  return interpreter.iterate(input);
+}
+
 Result<std::string> name_argument(Interpreter& interpreter, const Value& value) {
   if (!value.is(Kind::text)) return interpreter.fail("a name is " + describe(value));
   return value.as_text().bytes();
@@ -35,7 +41,7 @@ Result<Value> map_attribute(Interpreter& interpreter, const std::vector<Value>& 
 }
 
 Result<Value> map_filter(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
-  BATON_ASSIGN(const std::vector<Value> items, interpreter.iterate(input));
+  BATON_ASSIGN(const std::vector<Value> items, items_of(interpreter, input));
   if (arguments.positional.empty()) {
     if (arguments.named.empty() || arguments.named[0].first != "attribute") {
       return interpreter.fail("'map' needs a filter or an attribute");
@@ -66,7 +72,7 @@ Result<Value> select(Interpreter& interpreter, const Value& input, const Argumen
     BATON_ASSIGN(test, name_argument(interpreter, arguments.positional[test_at]));
     rest = without_first(arguments, test_at + 1);
   }
-  BATON_ASSIGN(const std::vector<Value> items, interpreter.iterate(input));
+  BATON_ASSIGN(const std::vector<Value> items, items_of(interpreter, input));
   std::vector<Value> out;
   for (const Value& item : items) {
     Value subject = item;

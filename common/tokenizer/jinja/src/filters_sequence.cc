@@ -126,6 +126,7 @@ Result<Value> dictsort(Interpreter& interpreter, const Value& input, const Argum
                bind(interpreter, "dictsort", arguments, {"case_sensitive", "by", "reverse"}));
   const bool case_sensitive = bound[0] && bound[0]->truthy();
   const bool by_value = bound[1] && *bound[1] == Value::trusted("value");
+  if (!input.is(Kind::dict)) return interpreter.fail("'dictsort' of " + describe(input));
   BATON_ASSIGN(const Value pairs, items_filter(interpreter, input, {}));
   const Value position = Value::integer(by_value ? 1 : 0);
   BATON_ASSIGN(std::vector<Keyed> items, keyed(interpreter, pairs, &position, case_sensitive));
@@ -142,6 +143,7 @@ Result<Value> unique(Interpreter& interpreter, const Value& input, const Argumen
   std::vector<Value> seen;
   std::vector<Value> out;
   for (Keyed& entry : items) {
+    if (!is_hashable(entry.key)) return interpreter.fail("'unique' over " + describe(entry.key));
     for (const Value& before : seen) BATON_TRY(interpreter.charge_value(before));
     if (std::find(seen.begin(), seen.end(), entry.key) != seen.end()) continue;
     seen.push_back(std::move(entry.key));

@@ -56,7 +56,8 @@ Result<Value> indent(Interpreter& interpreter, const Value& input, const Argumen
   BATON_ASSIGN(const Text unit, indentation(interpreter, bound[0].value_or(Value::integer(4))));
   const bool first = bound[1] && bound[1]->truthy();
   const bool blank = bound[2] && bound[2]->truthy();
-  BATON_ASSIGN(Text text, interpreter.to_text(input));
+  if (!input.is(Kind::text)) return interpreter.fail("'indent' of " + describe(input));
+  Text text = input.as_text();
   text.append("\n");
   BATON_TRY(interpreter.charge(text.size() * 4));
   const std::vector<Text> lines = split_lines(text, false);

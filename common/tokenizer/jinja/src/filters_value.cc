@@ -131,15 +131,14 @@ Result<Value> abs_filter(Interpreter& interpreter, const Value& input, const Arg
   return input.as_integer() < 0 ? negative(interpreter, input) : Result<Value>(input);
 }
 
-// Half to even, as Python's round(); the result is a float.
+// Half to even, as Python's round(); integers stay integers unless a method is named.
 Result<Value> round_filter(Interpreter& interpreter, const Value& input,
                            const Arguments& arguments) {
   BATON_ASSIGN(const auto bound, bind(interpreter, "round", arguments, {"precision", "method"}));
-  if (!input.is(Kind::integer) && !input.is(Kind::floating)) {
-    return interpreter.fail("'round' of " + describe(input));
-  }
-  const double number =
-      input.is(Kind::integer) ? static_cast<double>(input.as_integer()) : input.as_floating();
+  if (!input.is_number()) return interpreter.fail("'round' of " + describe(input));
+  const bool integral = !input.is(Kind::floating);
+  BATON_ASSIGN(const Value as_float, float_filter(interpreter, input, {}));
+  const double number = as_float.as_floating();
   std::int64_t precision = 0;
   if (bound[0] && bound[0]->is(Kind::integer)) precision = bound[0]->as_integer();
   if (precision < 0 || precision > 15) return interpreter.fail("a precision outside 0 to 15");
@@ -149,6 +148,7 @@ Result<Value> round_filter(Interpreter& interpreter, const Value& input,
   if (method == "ceil") return Value::floating(std::ceil(number * scale) / scale);
   if (method == "floor") return Value::floating(std::floor(number * scale) / scale);
   if (method != "common") return interpreter.fail("an unknown rounding method");
+  if (integral) return input.is(Kind::integer) ? input : int_filter(interpreter, input, {});
   return Value::floating(std::nearbyint(number * scale) / scale);
 }
 

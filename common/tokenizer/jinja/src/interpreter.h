@@ -151,6 +151,9 @@ std::shared_ptr<Function> find_function(std::string_view name, const RenderOptio
 Result<Value> call_function(Interpreter& interpreter, FunctionName name,
                             const Arguments& arguments);
 
+/// False for what Python takes as no key: lists, dicts, and tuples with one of them.
+bool is_hashable(const Value& value);
+
 /// "a string", "a list", … for errors.
 std::string describe(const Value& value);
 

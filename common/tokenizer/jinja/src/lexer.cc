@@ -288,7 +288,6 @@ Result<void> Lexer::number() {
       take_digits();
     }
   }
-  if (end < source_.size() && is_name_part(source_[end])) return fail("a number is malformed");
   if (!floating && digits.size() > 1 && digits[0] == '0' &&
       digits.find_first_not_of('0') != std::string::npos) {
     return fail("a number begins with 0");

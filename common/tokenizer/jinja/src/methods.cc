@@ -260,7 +260,7 @@ Result<Value> dict_items(Interpreter& interpreter, const Value& self, const Argu
 
 Result<Value> dict_get(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
   BATON_ASSIGN(const auto bound, bind(interpreter, "get", arguments, {"key", "default"}));
-  if (!bound[0]) return interpreter.fail("'get' needs a key");
+  if (!bound[0] || !is_hashable(*bound[0])) return interpreter.fail("'get' needs a key");
   BATON_TRY(interpreter.charge(bound[0]->is(Kind::text) ? 0 : self.as_dict().size()));
   if (const Value* found = self.as_dict().find(*bound[0])) return *found;
   return bound[1].value_or(Value::none());

@@ -215,6 +215,7 @@ Result<bool> contains(Interpreter& interpreter, const Value& container, const Va
       return std::find(container.as_items().begin(), container.as_items().end(), needle) !=
              container.as_items().end();
     case Kind::dict:
+      if (!is_hashable(needle)) return mismatch(interpreter, Operator::in, needle, container);
       BATON_TRY(interpreter.charge(container.as_dict().size()));
       return container.as_dict().find(needle) != nullptr;
     default:

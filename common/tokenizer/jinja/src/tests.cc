@@ -67,8 +67,9 @@ Result<bool> is_even(Interpreter& interpreter, const Value& subject, const Value
 }
 
 Result<bool> is_odd(Interpreter& interpreter, const Value& subject, const Value&) {
-  BATON_ASSIGN(const bool even, divides(interpreter, subject, Value::integer(2)));
-  return !even;
+  BATON_ASSIGN(const Value rest,
+               arithmetic(interpreter, Operator::modulo, subject, Value::integer(2)));
+  return rest == Value::integer(1);
 }
 
 Result<bool> is_in(Interpreter& interpreter, const Value& subject, const Value& container) {

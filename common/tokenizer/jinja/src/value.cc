@@ -178,15 +178,8 @@ List::List(std::vector<Value> items, bool is_tuple)
 
 Dict::Dict(std::vector<std::pair<Value, Value>> entries) : entries_(std::move(entries)) {
   index_text_keys();
-  std::vector<std::pair<Value, Value>> unique;
-  bool repeated = false;
-  for (std::size_t i = 0; i + 1 < text_keys_.size() && !repeated; ++i) {
-    repeated = entries_[text_keys_[i]].first == entries_[text_keys_[i + 1]].first;
-  }
-  for (std::size_t i = 0; i < entries_.size() && !repeated; ++i) {
-    repeated = !entries_[i].first.is(Kind::text) && find(entries_[i].first) != &entries_[i].second;
-  }
-  if (repeated) {
+  if (has_repeated_keys()) {
+    std::vector<std::pair<Value, Value>> unique;
     for (auto& entry : entries_) {
       const auto same = std::find_if(unique.begin(), unique.end(),
                                      [&](const auto& kept) { return kept.first == entry.first; });
@@ -202,6 +195,15 @@ Dict::Dict(std::vector<std::pair<Value, Value>> entries) : entries_(std::move(en
   for (const auto& [key, value] : entries_) {
     depth_ = std::max({depth_, key.depth() + 1, value.depth() + 1});
   }
+}
+
+bool Dict::has_repeated_keys() const {
+  for (std::size_t i = 0; i + 1 < text_keys_.size(); ++i) {
+    if (entries_[text_keys_[i]].first == entries_[text_keys_[i + 1]].first) return true;
+  }
+  return std::any_of(entries_.begin(), entries_.end(), [this](const auto& entry) {
+    return !entry.first.is(Kind::text) && find(entry.first) != &entry.second;
+  });
 }
 
 void Dict::index_text_keys() {

@@ -7,9 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "baton/transport/descriptor.h"
 #include "baton/transport/transport.h"
-
-#include "descriptor.h"
 
 namespace baton::transport::shm {
 

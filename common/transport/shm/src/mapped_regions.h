@@ -8,9 +8,8 @@
 #include <span>
 
 #include "baton/base/result.h"
+#include "baton/transport/descriptor.h"
 #include "baton/transport/memory.h"
-
-#include "descriptor.h"
 
 namespace baton::transport::shm {
 

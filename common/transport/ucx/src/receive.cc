@@ -18,19 +18,16 @@ constexpr std::size_t sink_bytes = 256 * 1024;
 bool UcxTransport::check_offer(Link& link, const void* header, std::size_t header_bytes,
                                std::size_t bytes, bool eager) {
   OfferHeader prefix;
-  const bool admitted = link.peer && peers_.at(*link.peer).state == Peer::State::up;
-  bool good = admitted && header_bytes >= sizeof(prefix) &&
-              header_bytes <= sizeof(prefix) + max_header_bytes &&
+  bool good = header_bytes >= sizeof(prefix) && header_bytes <= sizeof(prefix) + max_header_bytes &&
               bytes <= options_.max_payload_bytes && (!eager || bytes <= max_eager_bytes);
   if (good) {
     std::memcpy(&prefix, header, sizeof(prefix));
-    const Peer& peer = peers_.at(*link.peer);
-    good = prefix.magic == wire_magic && prefix.sequence == peer.next_offer &&
-           peer.offers.size() < options_.max_open_sends;
+    const Peer& peer = peers_.at(link.peer);
+    good = prefix.sequence == peer.next_offer && peer.offers.size() < options_.max_open_sends;
   }
   if (!good) {
     fail(link, Status::peer_lost,
-         {Reason::protocol_violation, "offer malformed, too large, out of order or not admitted"});
+         {Reason::protocol_violation, "offer malformed, too large, out of order or too many"});
   }
   return good;
 }
@@ -38,25 +35,24 @@ bool UcxTransport::check_offer(Link& link, const void* header, std::size_t heade
 ucs_status_t UcxTransport::on_offer(void* argument, const void* header, std::size_t header_bytes,
                                     void* data, std::size_t bytes,
                                     const ucp_am_recv_param_t* param) {
-  auto& self = *static_cast<UcxTransport*>(argument);
+  Link& link = *static_cast<Link*>(argument);
+  UcxTransport& self = *link.owner;
   const bool rendezvous = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
-  Link* const link = self.link_of(*param);
-  if (link == nullptr || !self.check_offer(*link, header, header_bytes, bytes, !rendezvous)) {
+  link.last_heard = monotonic_now();
+  if (link.failure || !self.check_offer(link, header, header_bytes, bytes, !rendezvous)) {
     return UCS_OK;
   }
-  Peer& peer = self.peers_.at(*link->peer);
+  Peer& peer = self.peers_.at(link.peer);
   const OfferId id(self.next_offer_++);
   OpenOffer& offer = self.offers_[id];
-  offer.owner = &self;
   offer.id = id;
-  offer.peer = *link->peer;
-  offer.link = link;
+  offer.link = &link;
   offer.sequence = peer.next_offer++;
   offer.bytes = bytes;
   peer.offers.emplace(offer.sequence, id);
   const auto* const first = static_cast<const std::byte*>(header);
   self.events_.emplace_back(
-      Offered{id, offer.peer, {first + sizeof(OfferHeader), first + header_bytes}, bytes});
+      Offered{id, link.peer, {first + sizeof(OfferHeader), first + header_bytes}, bytes});
   if (rendezvous) {
     offer.rendezvous = data;
     return UCS_INPROGRESS;  // keeps the descriptor
@@ -108,7 +104,7 @@ void UcxTransport::post_receive(OpenOffer& offer, std::span<const Extent> extent
   offer.posted = true;
   ++offer.link->operations;
   const ucs_status_ptr_t request =
-      ucp_am_recv_data_nbx(runtime_.worker(), std::exchange(offer.rendezvous, nullptr),
+      ucp_am_recv_data_nbx(offer.link->worker->get(), std::exchange(offer.rendezvous, nullptr),
                            offer.parts.data(), offer.parts.size(), &param);
   if (!UCS_PTR_IS_PTR(request)) {
     --offer.link->operations;
@@ -128,7 +124,7 @@ void UcxTransport::on_received(void* request, ucs_status_t status, std::size_t b
   if (offer.link->failure) return;  // ends with the peer
   // Anything but a whole payload is no success, whatever it is called (COR-20).
   if (status != UCS_OK || bytes != offer.bytes) offer.status = Status::failed;
-  offer.owner->finished_receives_.push_back(offer.id);
+  offer.link->owner->finished_receives_.push_back(offer.id);
 }
 
 void UcxTransport::end_finished_receives() {
@@ -142,10 +138,10 @@ void UcxTransport::end_finished_receives() {
 void UcxTransport::end_offer(OfferId id, Status status) {
   const auto found = offers_.find(id);
   OpenOffer& offer = found->second;
-  if (offer.rendezvous != nullptr) ucp_am_data_release(runtime_.worker(), offer.rendezvous);
-  peers_.at(offer.peer).offers.erase(offer.sequence);
-  post_control(*offer.link, {wire_magic, ControlKind::verdict, offer.sequence,
-                             static_cast<std::uint64_t>(status)});
+  if (offer.rendezvous != nullptr) ucp_am_data_release(offer.link->worker->get(), offer.rendezvous);
+  peers_.at(offer.link->peer).offers.erase(offer.sequence);
+  post_control(*offer.link,
+               {ControlKind::verdict, static_cast<std::uint32_t>(status), offer.sequence});
   if (offer.accepted) events_.emplace_back(ReceiveDone{id, status});
   offers_.erase(found);
 }
@@ -164,7 +160,7 @@ void UcxTransport::cancel_receive(OfferId id) {
 }
 
 void UcxTransport::on_cancel(Link& link, std::uint64_t sequence) {
-  const Peer& peer = peers_.at(*link.peer);
+  const Peer& peer = peers_.at(link.peer);
   // Not found: the verdict and the cancel crossed. Accepted: the payload is on its way already.
   const auto found = peer.offers.find(sequence);
   if (found == peer.offers.end() || offers_.at(found->second).accepted) return;

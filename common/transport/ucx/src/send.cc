@@ -26,20 +26,27 @@ Result<void> UcxTransport::send(SendId id, PeerId peer_id, std::span<const std::
   const auto [entry, fresh] = sends_.try_emplace(id);
   BATON_CHECK(fresh);
   OpenSend& send = entry->second;
-  send.owner = this;
   send.id = id;
-  send.link = peer.link;
+  send.link = peer.link.get();
   send.sequence = peer.next_send;
-  const OfferHeader prefix{wire_magic, 0, send.sequence};
+  const OfferHeader prefix{send.sequence};
   send.header.resize(sizeof(prefix) + header.size());
   std::memcpy(send.header.data(), &prefix, sizeof(prefix));
   if (!header.empty()) {
     std::memcpy(send.header.data() + sizeof(prefix), header.data(), header.size());
   }
-  for (const Extent& extent : extents) {
-    if (extent.bytes > 0) send.parts.push_back({extent.data, extent.bytes});
+  const std::size_t bytes = total_bytes(extents);
+  if (bytes <= max_eager_bytes) {
+    // In one piece: a small message of many parts trips an assertion of UCX 1.13.
+    for (const Extent& extent : extents) {
+      send.eager.insert(send.eager.end(), extent.data, extent.data + extent.bytes);
+    }
+  } else {
+    for (const Extent& extent : extents) {
+      if (extent.bytes > 0) send.parts.push_back({extent.data, extent.bytes});
+    }
   }
-  const ucs_status_t status = post_send(send, total_bytes(extents));
+  const ucs_status_t status = post_send(send);
   if (status != UCS_OK) {
     sends_.erase(entry);
     if (status == UCS_ERR_NO_RESOURCE || status == UCS_ERR_NO_MEMORY) {
@@ -53,20 +60,21 @@ Result<void> UcxTransport::send(SendId id, PeerId peer_id, std::span<const std::
   return ok();
 }
 
-ucs_status_t UcxTransport::post_send(OpenSend& send, std::size_t bytes) {
+ucs_status_t UcxTransport::post_send(OpenSend& send) {
+  const bool rendezvous = !send.parts.empty();
   ucp_request_param_t param = {};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
-  param.flags = UCP_AM_SEND_FLAG_REPLY |
-                static_cast<unsigned>(bytes > max_eager_bytes ? UCP_AM_SEND_FLAG_RNDV
-                                                              : UCP_AM_SEND_FLAG_EAGER);
+  param.flags = static_cast<unsigned>(rendezvous ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER);
   // Scattered even if it is one part: see ucx_transport.h.
-  param.datatype = send.parts.empty() ? ucp_dt_make_contig(1) : ucp_dt_make_iov();
+  param.datatype = rendezvous ? ucp_dt_make_iov() : ucp_dt_make_contig(1);
   param.cb.send = &on_sent;
   param.user_data = &send;
+  const void* const buffer =
+      rendezvous ? static_cast<const void*>(send.parts.data()) : send.eager.data();
   const ucs_status_ptr_t request =
-      ucp_am_send_nbx(send.link->endpoint, offer_am, send.header.data(), send.header.size(),
-                      send.parts.data(), send.parts.size(), &param);
+      ucp_am_send_nbx(send.link->endpoint, offer_message, send.header.data(), send.header.size(),
+                      buffer, rendezvous ? send.parts.size() : send.eager.size(), &param);
   if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
   send.posted = request != nullptr;
   if (send.posted) ++send.link->operations;
@@ -80,15 +88,15 @@ void UcxTransport::on_sent(void* request, ucs_status_t status, void* user_data) 
   --send.link->operations;
   send.link->last_heard = monotonic_now();
   if (status != UCS_OK) {
-    send.owner->fail(*send.link, Status::peer_lost, ucx_error("send", status));
+    fail(*send.link, Status::peer_lost, ucx_error("send", status));
   } else if (send.verdict) {
-    send.owner->finished_sends_.push_back(send.id);
+    send.link->owner->finished_sends_.push_back(send.id);
   }
 }
 
-void UcxTransport::on_verdict(Link& link, std::uint64_t sequence, std::uint64_t status) {
-  Peer& peer = peers_.at(*link.peer);
-  const auto found = peer.sends.find(sequence);
+void UcxTransport::on_verdict(Link& link, const ControlHeader& header) {
+  Peer& peer = peers_.at(link.peer);
+  const auto found = peer.sends.find(header.sequence);
   if (found == peer.sends.end()) {
     fail(link, Status::peer_lost, {Reason::protocol_violation, "verdict about no open send"});
     return;
@@ -96,8 +104,9 @@ void UcxTransport::on_verdict(Link& link, std::uint64_t sequence, std::uint64_t 
   OpenSend& send = sends_.at(found->second);
   peer.sends.erase(found);
   // A number of a newer peer is a failure, never a success (COR-20).
-  send.verdict = status <= static_cast<std::uint64_t>(Status::failed) ? static_cast<Status>(status)
-                                                                      : Status::failed;
+  send.verdict = header.status <= static_cast<std::uint32_t>(Status::failed)
+                     ? static_cast<Status>(header.status)
+                     : Status::failed;
   if (!send.posted) finished_sends_.push_back(send.id);
 }
 
@@ -114,7 +123,7 @@ void UcxTransport::cancel_send(SendId id) {
   if (found == sends_.end() || found->second.cancelled_at) return;
   OpenSend& send = found->second;
   send.cancelled_at = monotonic_now();
-  post_control(*send.link, {wire_magic, ControlKind::cancel, send.sequence, 0});
+  post_control(*send.link, {ControlKind::cancel, 0, send.sequence});
 }
 
 }  // namespace baton::transport::ucx

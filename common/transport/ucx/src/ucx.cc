@@ -1,13 +1,12 @@
 #include "baton/transport/ucx/ucx.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <utility>
 
 #include <poll.h>
-
-#include "baton/base/log.h"
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "ucx_transport.h"
 
@@ -15,52 +14,36 @@ namespace baton::transport {
 namespace ucx {
 namespace {
 
-/// Force-closed endpoints are gone within microseconds; a destructor does not wait longer for UCX.
-constexpr Duration destructor_patience = std::chrono::seconds(1);
+/// While UCX moves bytes its progress is all that runs, but for a look at everything else this
+/// often.
+constexpr Duration look_interval = std::chrono::milliseconds(1);
 
 timespec to_timespec(Duration duration) {
   const auto count = std::max<std::int64_t>(duration.count(), 0);
   return {static_cast<time_t>(count / 1'000'000'000), static_cast<long>(count % 1'000'000'000)};
 }
 
-ucs_status_t set_handler(ucp_worker_h worker, unsigned id, ucp_am_recv_callback_t callback,
-                         void* argument) {
-  ucp_am_handler_param_t param = {};
-  param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                     UCP_AM_HANDLER_PARAM_FIELD_ARG;
-  param.id = id;
-  param.cb = callback;
-  param.arg = argument;
-  return ucp_worker_set_am_recv_handler(worker, &param);
-}
-
 }  // namespace
 
 Result<void> UcxTransport::start() {
-  BATON_TRY(runtime_.start(options_));
-  for (const auto& [id, callback] :
-       {std::pair(control_am, &on_control), std::pair(offer_am, &on_offer)}) {
-    const ucs_status_t status = set_handler(runtime_.worker(), id, callback, this);
-    if (status != UCS_OK) return ucx_error("message handler", status);
-  }
-  return runtime_.listen(&on_connection_request, this);
+  BATON_TRY(context_.start(options_));
+  BATON_ASSIGN(const SocketAddress address, parse_socket_address(options_.bind_address));
+  BATON_ASSIGN(listener_, listen_at(address));
+  wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return Error(Reason::io_error, "eventfd");
+  return ok();
 }
 
 UcxTransport::~UcxTransport() {
-  if (runtime_.listener() == nullptr) return;
-  for (const ucp_conn_request_h request : connection_requests_) {
-    ucp_listener_reject(runtime_.listener(), request);
+  for (auto& [id, peer] : peers_) {
+    if (peer.link) fail(*peer.link, Status::cancelled, {Reason::cancelled, "closed here"});
   }
-  connection_requests_.clear();
-  const Instant until = monotonic_now() + destructor_patience;
-  while (!links_.empty() && monotonic_now() < until) {
-    progress();
-    for (auto& [endpoint, link] : links_) {
-      fail(*link, Status::cancelled, {Reason::cancelled, "closed here"});
-    }
+  // Bounded: close_failed_links() gives up on a link after its close_deadline.
+  const auto has_link = [](const auto& entry) { return entry.second.link != nullptr; };
+  while (std::any_of(peers_.begin(), peers_.end(), has_link)) {
     close_failed_links();
+    progress();
   }
-  if (!links_.empty()) log_warning("UCX kept {} endpoints open at the end", links_.size());
 }
 
 void UcxTransport::poll(Duration max_wait, std::vector<Event>& events) {
@@ -69,34 +52,52 @@ void UcxTransport::poll(Duration max_wait, std::vector<Event>& events) {
   for (;;) {
     const bool busy = progress();
     const Instant now = monotonic_now();
+    if (!busy || now >= next_look_) {
+      look_at_sockets();
+      next_look_ = now + look_interval;
+    }
     expire(now);
     close_failed_links();
-    if (!events_.empty() || woken_.exchange(false) || now >= until) break;
+    if (!events_.empty() || woken_ || now >= until) break;
     if (!busy && now >= start + options_.spin) sleep_until(next_deadline(until));
   }
+  woken_ = false;
   events.insert(events.end(), std::make_move_iterator(events_.begin()),
                 std::make_move_iterator(events_.end()));
   events_.clear();
 }
 
+/// Wake-ups, newcomers, greetings and the ends of connections: all that is not UCX's.
+void UcxTransport::look_at_sockets() {
+  std::uint64_t value = 0;
+  if (read(wake_.get(), &value, sizeof(value)) > 0) woken_ = true;
+  meet_strangers();
+  for (auto& [id, peer] : peers_) {
+    if (peer.link && !peer.link->failure) step_handshake(id, peer);
+  }
+}
+
 /// True if UCX did something.
 bool UcxTransport::progress() {
   bool busy = false;
-  // Bounded, so that a steady stream of messages cannot keep poll() from returning.
-  for (int i = 0; i < 64 && ucp_worker_progress(runtime_.worker()) != 0; ++i) busy = true;
-  accept_connections();
+  for (auto& [id, peer] : peers_) {
+    if (!peer.link || peer.link->endpoint == nullptr) continue;
+    // Bounded, so that a steady stream of messages cannot keep the others waiting.
+    for (int i = 0; i < 64 && ucp_worker_progress(peer.link->worker->get()) != 0; ++i) busy = true;
+  }
   end_finished_receives();
   end_finished_sends();
   return busy;
 }
 
 void UcxTransport::expire(Instant now) {
-  for (auto& [endpoint, link] : links_) {
-    const bool waiting = !link->peer || peers_.at(*link->peer).state == Peer::State::connecting;
-    if (waiting && now >= link->deadline) {
-      fail(*link, Status::peer_lost, {Reason::transport_failed, "no answer to connect in time"});
+  const Error unanswered(Reason::transport_failed, "no answer to connect in time");
+  for (auto& [id, peer] : peers_) {
+    if (peer.state == Peer::State::connecting && now >= peer.deadline) {
+      fail(*peer.link, Status::peer_lost, unanswered);
     }
   }
+  std::erase_if(strangers_, [&](const Stranger& stranger) { return now >= stranger.deadline; });
   const auto silent = [&](const Link& link, std::optional<Instant> cancelled_at) {
     return cancelled_at && now >= std::max(*cancelled_at, link.last_heard) + options_.cancel_grace;
   };
@@ -111,13 +112,12 @@ void UcxTransport::expire(Instant now) {
 
 Instant UcxTransport::next_deadline(Instant until) const {
   const auto consider = [&](Instant instant) { until = std::min(until, instant); };
-  for (const auto& [endpoint, link] : links_) {
-    if (!link->peer || peers_.at(*link->peer).state == Peer::State::connecting) {
-      consider(link->deadline);
-    }
+  for (const auto& [id, peer] : peers_) {
+    if (peer.state == Peer::State::connecting) consider(peer.deadline);
     // UCX may finish a forced close without an event.
-    if (link->closing) consider(monotonic_now() + std::chrono::milliseconds(1));
+    if (peer.link && peer.link->closing) consider(monotonic_now() + std::chrono::milliseconds(1));
   }
+  for (const Stranger& stranger : strangers_) consider(stranger.deadline);
   const auto grace = [&](const Link& link, std::optional<Instant> cancelled_at) {
     if (cancelled_at) consider(std::max(*cancelled_at, link.last_heard) + options_.cancel_grace);
   };
@@ -127,17 +127,27 @@ Instant UcxTransport::next_deadline(Instant until) const {
 }
 
 void UcxTransport::sleep_until(Instant until) {
-  if (ucp_worker_arm(runtime_.worker()) != UCS_OK) return;  // something came in meanwhile
-  // Looked at after arming: a wake-up before it may have been swallowed by it.
-  if (woken_.load()) return;
-  pollfd waited = {runtime_.event_descriptor(), POLLIN, 0};
+  std::vector<pollfd> waited = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+  for (const Stranger& stranger : strangers_) {
+    waited.push_back({stranger.handshake.descriptor(), POLLIN, 0});
+  }
+  for (const auto& [id, peer] : peers_) {
+    if (!peer.link || !peer.link->handshake) continue;
+    const Handshake& handshake = *peer.link->handshake;
+    const int events = handshake.wants_write() ? POLLIN | POLLOUT : POLLIN;
+    waited.push_back({handshake.descriptor(), static_cast<short>(events), 0});
+    if (peer.link->endpoint == nullptr) continue;
+    if (ucp_worker_arm(peer.link->worker->get()) != UCS_OK) return;  // something came in meanwhile
+    waited.push_back({peer.link->worker->event_descriptor(), POLLIN, 0});
+  }
   const timespec timeout = to_timespec(until - monotonic_now());
-  ppoll(&waited, 1, &timeout, nullptr);
+  ppoll(waited.data(), waited.size(), &timeout, nullptr);
 }
 
 void UcxTransport::wake() {
-  woken_.store(true);
-  ucp_worker_signal(runtime_.worker());
+  const std::uint64_t one = 1;
+  // A full counter means that a wake-up is pending already.
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
 }  // namespace ucx

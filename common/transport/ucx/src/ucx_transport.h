@@ -1,5 +1,5 @@
-// The transport itself. UCX calls back inside progress(); callbacks only change flags and queues,
-// what may close an endpoint or erase a table entry happens afterwards in poll().
+// The transport itself. UCX calls back inside a worker's progress; callbacks only change flags and
+// queues, what may close an endpoint or erase a table entry happens afterwards in poll().
 //
 // Each payload is one message with a scattered list on both sides. A scattered receive is never
 // given an address that the sender could write to: the sender answers the receiver's request with
@@ -7,7 +7,6 @@
 // is over when the sender has answered, or when the endpoint was closed by force.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,7 +19,8 @@
 #include "baton/transport/options.h"
 #include "baton/transport/transport.h"
 
-#include "runtime.h"
+#include "context.h"
+#include "handshake.h"
 #include "wire.h"
 
 namespace baton::transport::ucx {
@@ -34,7 +34,7 @@ class UcxTransport final : public Transport {
   Result<void> start();
 
   std::string_view name() const override { return "ucx"; }
-  std::string address() const override { return "ucx:" + runtime_.listen_address(); }
+  std::string address() const override { return "ucx:" + bound_address(listener_.get()); }
   Result<void> register_memory(tensor::SharedBuffer& memory) override {
     return memory_.add(memory);
   }
@@ -55,21 +55,33 @@ class UcxTransport final : public Transport {
     Status status = Status::peer_lost;
     Error error;
   };
-  /// One endpoint, of a peer or of a stranger that has yet to present a token.
+  /// The connection of a peer, from its first byte to its last.
   struct Link {
-    ucp_ep_h endpoint = nullptr;
-    std::optional<PeerId> peer;
-    Instant deadline{};  ///< of the hello or its answer
+    Link(UcxTransport* owner_transport, PeerId peer_id, Handshake connection)
+        : owner(owner_transport), peer(peer_id), handshake(std::move(connection)) {}
+
+    UcxTransport* owner;
+    PeerId peer;
+    std::optional<Handshake> handshake;
+    std::unique_ptr<Worker> worker;
+    ucp_ep_h endpoint = nullptr;  ///< from the other side's greeting on
     Instant last_heard{};
     std::optional<Failure> failure;
     bool closing = false;
+    Instant close_deadline{};
     void* close_request = nullptr;
     std::size_t operations = 0;  ///< UCX requests in flight
+  };
+  /// Has yet to present a token; nothing of UCX exists for it.
+  struct Stranger {
+    Handshake handshake;
+    Instant deadline;
   };
   struct Peer {
     enum class State { expected, connecting, up } state = State::expected;
     PairToken token;
-    Link* link = nullptr;
+    Instant deadline{};  ///< while connecting
+    std::unique_ptr<Link> link;
     std::optional<Failure> failure;  ///< of a peer without a link
     std::uint64_t next_send = 0;
     std::map<std::uint64_t, SendId> sends;  ///< by sequence, until the verdict
@@ -77,20 +89,18 @@ class UcxTransport final : public Transport {
     std::map<std::uint64_t, OfferId> offers;
   };
   struct OpenSend {
-    UcxTransport* owner = nullptr;
     SendId id;
     Link* link = nullptr;
     std::uint64_t sequence = 0;
     std::vector<std::byte> header;
-    std::vector<ucp_dt_iov_t> parts;
-    bool posted = false;  ///< UCX still uses header and parts
+    std::vector<std::byte> eager;     ///< a small payload, copied
+    std::vector<ucp_dt_iov_t> parts;  ///< or a large one, in place
+    bool posted = false;              ///< UCX still uses header, eager and parts
     std::optional<Status> verdict;
     std::optional<Instant> cancelled_at;
   };
   struct OpenOffer {
-    UcxTransport* owner = nullptr;
     OfferId id;
-    PeerId peer;
     Link* link = nullptr;
     std::uint64_t sequence = 0;
     std::size_t bytes = 0;
@@ -103,39 +113,40 @@ class UcxTransport final : public Transport {
     std::optional<Instant> cancelled_at;
   };
   struct ControlMessage {
-    UcxTransport* owner = nullptr;
     Link* link = nullptr;
     ControlHeader header;
   };
 
   // ucx.cc
+  void look_at_sockets();
   bool progress();
   void expire(Instant now);
   Instant next_deadline(Instant until) const;
   void sleep_until(Instant until);
 
   // endpoints.cc
-  static void on_connection_request(ucp_conn_request_h request, void* argument);
   static void on_endpoint_error(void* argument, ucp_ep_h endpoint, ucs_status_t status);
+  void meet_strangers();
+  void admit(Handshake handshake, const Greeting& greeting);
+  void step_handshake(PeerId id, Peer& peer);
+  Result<void> make_worker(Link& link);
+  Result<void> make_endpoint(Link& link, const Greeting& greeting);
+  static void fail(Link& link, Status status, Error error);
+  void close_failed_links();
+  static void close_link(Link& link);
+  static bool is_closed(Link& link);
+  void end_peer(PeerId id, const Failure& failure);
+
+  // control.cc
   static ucs_status_t on_control(void* argument, const void* header, std::size_t header_bytes,
                                  void* data, std::size_t bytes, const ucp_am_recv_param_t* param);
   static void on_control_sent(void* request, ucs_status_t status, void* user_data);
-  Link* link_of(const ucp_am_recv_param_t& param);
-  Result<Link*> make_link(ucp_ep_params_t& params);
-  void accept_connections();
-  void fail(Link& link, Status status, Error error);
-  void post_control(Link& link, const ControlHeader& header);
-  void handle_control(Link& link, const ControlHeader& header);
-  void on_hello(Link& link, PairToken token);
-  void close_failed_links();
-  void close_link(Link& link);
-  bool is_closed(Link& link);
-  void end_peer(PeerId id, const Failure& failure);
+  static void post_control(Link& link, const ControlHeader& header);
 
   // send.cc
   static void on_sent(void* request, ucs_status_t status, void* user_data);
-  ucs_status_t post_send(OpenSend& send, std::size_t bytes);
-  void on_verdict(Link& link, std::uint64_t sequence, std::uint64_t status);
+  static ucs_status_t post_send(OpenSend& send);
+  void on_verdict(Link& link, const ControlHeader& header);
   void end_finished_sends();
 
   // receive.cc
@@ -151,19 +162,21 @@ class UcxTransport final : public Transport {
 
   const Options options_;
   MemoryRegistry memory_;
-  std::map<PeerId, Peer> peers_;
-  std::map<ucp_ep_h, std::unique_ptr<Link>> links_;
+  Context context_;
+  std::map<PeerId, Peer> peers_;  // after the context: workers end before it
+  std::vector<Stranger> strangers_;
   std::map<SendId, OpenSend> sends_;
   std::map<OfferId, OpenOffer> offers_;
-  std::vector<ucp_conn_request_h> connection_requests_;
   std::vector<SendId> finished_sends_;
   std::vector<OfferId> finished_receives_;
   std::vector<std::byte> sink_;  ///< takes what a truncated receive has no room for
   std::uint32_t next_peer_ = 1;
   std::uint64_t next_offer_ = 1;
   std::vector<Event> events_;
-  std::atomic<bool> woken_ = false;
-  Runtime runtime_;  // last: it calls back until it is gone
+  Descriptor listener_;
+  Descriptor wake_;
+  Instant next_look_{};
+  bool woken_ = false;
 };
 
 }  // namespace baton::transport::ucx

@@ -104,7 +104,8 @@ struct AttentionArgs {
 
 enum class Activation : std::uint8_t { silu, gelu_tanh };
 
-/// A kernel set bound to a thread pool. One thread calls it at a time (the engine thread).
+/// A kernel set bound to a thread pool. One thread calls it at a time (the engine thread). Outputs
+/// may be the very rows of an input in rms_norm and gated; in linear and attention they may not.
 class Kernels {
  public:
   virtual ~Kernels() = default;
@@ -114,6 +115,7 @@ class Kernels {
   /// "ref-1" or "lanes16-1": name and revision of the numerics class.
   virtual std::string_view numerics_class() const = 0;
 
+  /// Packed bytes depend on the weight and on numerics_class() alone: sets of one class share them.
   virtual std::size_t packed_bytes(const WeightView& weight) const = 0;
   /// Writes packed_bytes(weight) bytes to `out`, which is aligned to 64.
   virtual void pack(const WeightView& weight, std::byte* out) const = 0;
@@ -134,7 +136,8 @@ class Kernels {
   /// positions. The first write into a unit (position % 16 == 0) clears the unit before.
   virtual void write_kv(const CacheGeometry& cache, ConstRows k, ConstRows v,
                         std::span<const RowSpan> spans) = 0;
-  /// Causal attention over the cache, which already holds the step's own rows.
+  /// Causal attention over the cache, which already holds the step's own rows. Blocks that hold a
+  /// visible key must be there. head_dim <= 512. Rows that no query sees may hold anything.
   virtual void attention(const AttentionArgs& args) = 0;
   /// out = act(gate) * up.
   virtual void gated(Activation activation, ConstRows gate, ConstRows up, Rows out) = 0;

@@ -68,7 +68,7 @@ class Model {
   virtual ~Model() = default;
 
   virtual const ModelConfig& config() const = 0;
-  /// Bytes held by weights and by the workspace of the largest step so far.
+  /// Bytes held by weights, position tables and the workspace of the largest step so far.
   virtual std::size_t weight_bytes() const = 0;
 
   /// One step. Fails (invalid_request) on a token id outside the vocabulary, a position beyond the

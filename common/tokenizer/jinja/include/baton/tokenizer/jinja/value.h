@@ -114,6 +114,7 @@ class Dict {
 
  private:
   void index_text_keys();
+  bool has_repeated_keys() const;
 
   std::vector<std::pair<Value, Value>> entries_;
   std::vector<std::uint32_t> text_keys_;  // entries with text keys, ascending by key

@@ -1,6 +1,7 @@
-#include "runtime.h"
+#include "context.h"
 
 #include <cstdlib>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -40,10 +41,10 @@ std::vector<Setting> settings_for(const std::string& device) {
       // Measured: 1.2 GB/s with UCX's own 8 KiB, more than 4 GB/s with these (loopback).
       {"TCP_TX_SEG_SIZE", "256k"},
       {"TCP_RX_SEG_SIZE", "256k"},
-      // A segment of 4 KiB extents in one system call; UCX's own 6 would cut it into many.
-      {"TCP_MAX_IOV", "64"},
       // A put names an address of the receiver: never used by us, so never offered.
       {"TCP_PUT_ENABLE", "n"},
+      // A peer that does not answer must not hold up the others (UCX connects blocking otherwise).
+      {"TCP_CONN_NB", "y"},
       // A lost peer is an event of ours, not a line on standard output.
       {"LOG_LEVEL", "fatal"},
   };
@@ -55,27 +56,57 @@ Error ucx_error(const char* step, ucs_status_t status) {
   return {Reason::transport_failed, fmt::format("UCX: {}: {}", step, ucs_status_string(status))};
 }
 
-Runtime::~Runtime() {
-  if (listener_ != nullptr) ucp_listener_destroy(listener_);
-  if (worker_ != nullptr) ucp_worker_destroy(worker_);
-  if (context_ != nullptr) ucp_cleanup(context_);
+Worker::~Worker() { ucp_worker_destroy(handle_); }
+
+Result<void> Worker::start() {
+  ucs_status_t status = ucp_worker_get_efd(handle_, &event_descriptor_);
+  if (status != UCS_OK) return ucx_error("event descriptor", status);
+  ucp_worker_attr_t attributes = {};
+  attributes.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER;
+  status = ucp_worker_query(handle_, &attributes);
+  if (status != UCS_OK) return ucx_error("worker attributes", status);
+  if (attributes.max_am_header < max_header_bytes + sizeof(OfferHeader)) {
+    return Error(Reason::bad_config,
+                 fmt::format("UCX carries headers of {} bytes, {} are needed: unset "
+                             "UCX_TCP_TX_SEG_SIZE or raise it",
+                             attributes.max_am_header, max_header_bytes + sizeof(OfferHeader)));
+  }
+  ucp_address_t* address = nullptr;
+  std::size_t bytes = 0;
+  status = ucp_worker_get_address(handle_, &address, &bytes);
+  if (status != UCS_OK) return ucx_error("worker address", status);
+  const auto* const first = reinterpret_cast<const std::byte*>(address);
+  address_.assign(first, first + bytes);
+  ucp_worker_release_address(handle_, address);
+  return ok();
 }
 
-Result<void> Runtime::start(const Options& options) {
-  BATON_TRY(make_context(options));
-  return make_worker();
+Result<void> Worker::set_handler(unsigned message, ucp_am_recv_callback_t callback,
+                                 void* argument) {
+  ucp_am_handler_param_t param = {};
+  param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                     UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  param.id = message;
+  param.cb = callback;
+  param.arg = argument;
+  const ucs_status_t status = ucp_worker_set_am_recv_handler(handle_, &param);
+  if (status != UCS_OK) return ucx_error("message handler", status);
+  return ok();
 }
 
-Result<void> Runtime::make_context(const Options& options) {
-  bind_address_ = options.bind_address;
-  const Result<SocketAddress> address = parse_socket_address(bind_address_);
+Context::~Context() {
+  if (handle_ != nullptr) ucp_cleanup(handle_);
+}
+
+Result<void> Context::start(const Options& options) {
+  const Result<SocketAddress> address = parse_socket_address(options.bind_address);
   if (address.has_error()) return Error(Reason::bad_config, address.error().message());
   const std::string device = device_of(*address);
   if (device.empty() || is_wildcard(*address)) {
     return Error(Reason::bad_config,
                  fmt::format("no network device has the address {}: bind to the one that peers "
                              "connect to",
-                             bind_address_));
+                             options.bind_address));
   }
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
@@ -90,52 +121,22 @@ Result<void> Runtime::make_context(const Options& options) {
   ucp_params_t params = {};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-  status = ucp_init(&params, config, &context_);
+  status = ucp_init(&params, config, &handle_);
   ucp_config_release(config);
   if (status != UCS_OK) return ucx_error("start", status);
   return ok();
 }
 
-Result<void> Runtime::make_worker() {
+Result<std::unique_ptr<Worker>> Context::make_worker() const {
   ucp_worker_params_t params = {};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SINGLE;
-  ucs_status_t status = ucp_worker_create(context_, &params, &worker_);
+  ucp_worker_h handle = nullptr;
+  const ucs_status_t status = ucp_worker_create(handle_, &params, &handle);
   if (status != UCS_OK) return ucx_error("worker", status);
-  status = ucp_worker_get_efd(worker_, &event_descriptor_);
-  if (status != UCS_OK) return ucx_error("event descriptor", status);
-  ucp_worker_attr_t attributes = {};
-  attributes.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER;
-  status = ucp_worker_query(worker_, &attributes);
-  if (status != UCS_OK) return ucx_error("worker attributes", status);
-  if (attributes.max_am_header < max_header_bytes + sizeof(OfferHeader)) {
-    return Error(Reason::bad_config,
-                 fmt::format("UCX carries headers of {} bytes, {} are needed: unset "
-                             "UCX_TCP_TX_SEG_SIZE or raise it",
-                             attributes.max_am_header, max_header_bytes + sizeof(OfferHeader)));
-  }
-  return ok();
-}
-
-Result<void> Runtime::listen(ucp_listener_conn_callback_t handler, void* argument) {
-  BATON_ASSIGN(const SocketAddress address, parse_socket_address(bind_address_));
-  ucp_listener_params_t params = {};
-  params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  params.sockaddr.addr = address.get();
-  params.sockaddr.addrlen = address.size;
-  params.conn_handler.cb = handler;
-  params.conn_handler.arg = argument;
-  ucs_status_t status = ucp_listener_create(worker_, &params, &listener_);
-  if (status != UCS_OK) {
-    return Error(Reason::transport_failed, fmt::format("UCX cannot listen at {}: {}", bind_address_,
-                                                       ucs_status_string(status)));
-  }
-  ucp_listener_attr_t attributes = {};
-  attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-  status = ucp_listener_query(listener_, &attributes);
-  if (status != UCS_OK) return ucx_error("listener address", status);
-  listen_address_ = format_socket_address({attributes.sockaddr, address.size});
-  return ok();
+  auto worker = std::make_unique<Worker>(handle);
+  BATON_TRY(worker->start());
+  return worker;
 }
 
 }  // namespace baton::transport::ucx

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-namespace baton::transport::shm {
+namespace baton::transport {
 
 class Descriptor {
  public:
@@ -27,4 +27,4 @@ class Descriptor {
   int value_ = -1;
 };
 
-}  // namespace baton::transport::shm
+}  // namespace baton::transport

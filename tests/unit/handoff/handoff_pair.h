@@ -1,0 +1,216 @@
+// A sender and a receiver joined by hand: memory is a map, every message can be changed on its way.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "baton/handoff/core/digests.h"
+#include "baton/handoff/core/receiver.h"
+#include "baton/handoff/core/sender.h"
+
+namespace baton::handoff {
+
+/// One unit of a worker's cache.
+using UnitBytes = std::vector<std::byte>;
+using UnitPlace = std::tuple<std::uint32_t, std::uint32_t, int, std::int32_t, std::uint32_t>;
+
+class Memory {
+ public:
+  explicit Memory(std::byte fill) : fill_(fill) {}
+  UnitBytes& at(const Piece& piece, std::uint32_t i) {
+    UnitBytes& bytes = units_[{piece.group, piece.layer_in_group, static_cast<int>(piece.component),
+                               piece.block, piece.unit + i}];
+    if (bytes.empty()) bytes.assign(unit_bytes, fill_);
+    return bytes;
+  }
+  static constexpr std::size_t unit_bytes = 32;
+
+ private:
+  std::byte fill_;
+  std::map<UnitPlace, UnitBytes> units_;
+};
+
+class HandoffPair {
+ public:
+  static constexpr std::int64_t length = 37;  // two full units and a partial one
+  static constexpr std::uint32_t layers = 3;
+
+  HandoffPair()
+      : sender(geometry(), fingerprint(1), SenderLimits{}),
+        receiver(geometry(), fingerprint(1), receiver_epoch, ReceiverLimits{}) {
+    sender.link_up(link, NodeId("d"), receiver_epoch, secret, now);
+    receiver.link_up(link, secret);
+  }
+
+  static Geometry geometry() {
+    Geometry out;
+    out.cache_dtype = 1;
+    out.unit_bytes = Memory::unit_bytes;
+    out.groups = {{0, {0, 2}}, {16, {1}}};
+    return out;
+  }
+  static Digest256 fingerprint(std::uint8_t first) {
+    Digest256 out;
+    out.bytes[0] = first;
+    return out;
+  }
+  /// The sender's blocks hold one unit, the receiver's two (COR-11).
+  static std::vector<LocalBlocks> source_blocks() {
+    return {{1, 0, {10, 11, 12}}, {1, 1, {21, 22}}};
+  }
+  static std::vector<LocalBlocks> target_blocks() { return {{2, 0, {5, 8}}, {2, 0, {7, 9}}}; }
+  static protocol::Grant grant() {
+    return {77, length, {{0, 2, 0, {{5, 1, 3}, {8, 1, 4}}}, {1, 2, 1, {{7, 1, 3}, {9, 1, 3}}}}};
+  }
+
+  void open_grant() { receiver.open(key, grant(), target_blocks()); }
+
+  /// Computes every layer; unit contents differ by place.
+  void compute() {
+    sender.begin(source, key, length, source_blocks(), now);
+    for (std::uint32_t layer = 0; layer < layers; ++layer) {
+      const Sender::ReadyUnits ready = sender.newly_ready(source, layer, length);
+      std::vector<Digest128> digests;
+      std::byte value{static_cast<unsigned char>(1 + layer * 16)};
+      for (const Piece& piece : ready.pieces) {
+        for (std::uint32_t i = 0; i < piece.count; ++i) {
+          UnitBytes& bytes = source_memory.at(piece, i);
+          bytes.assign(Memory::unit_bytes, value);
+          value = std::byte{static_cast<unsigned char>(static_cast<unsigned>(value) + 1)};
+          digests.push_back(content_digest(bytes));
+        }
+      }
+      std::vector<Digest128> v(digests.begin() + ready.count, digests.end());
+      digests.resize(ready.count);
+      sender.units_ready(source, layer, ready.first, digests, v, now, now);
+    }
+  }
+
+  void send_target() { sender.target(source, key, NodeId("d"), receiver_epoch, grant(), now); }
+
+  void send_commit() {
+    protocol::Tokens tokens;
+    tokens.key = key;
+    tokens.ids = {42};
+    sender.commit(source, 0, tokens, now);
+  }
+
+  /// Carries everything to and fro until nothing moves.
+  void run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (SenderEffect& effect : sender.take_effects()) {
+        moved = true;
+        std::visit([this](auto& each) { carry(each); }, effect);
+      }
+      for (ReceiverEffect& effect : receiver.take_effects()) {
+        moved = true;
+        std::visit([this](auto& each) { carry(each); }, effect);
+      }
+    }
+  }
+
+  // What a test may change or look at.
+  std::function<void(protocol::UnitHeader&)> change_header = [](auto&) {};
+  std::function<void(const protocol::UnitHeader&, std::vector<UnitBytes>&)> change_payload =
+      [](const auto&, auto&) {};
+  std::function<void(protocol::Commit&)> change_commit = [](auto&) {};
+  bool lose_answers = false;
+
+  const protocol::AttemptKey key{{1, 2}, {1, 1}};
+  const SourceId source{1};
+  const LinkId link{9};
+  const RequestId secret{3, 4};
+  const Epoch receiver_epoch{55};
+  Instant now{};
+  Sender sender;
+  Receiver receiver;
+  Memory source_memory{std::byte{0x11}};
+  Memory target_memory{std::byte{0xEE}};
+  std::vector<Reason> units_refused;
+  std::vector<Reason> commits_refused;
+  std::vector<CommitVerified> verified;
+  std::vector<SourceAccepted> accepted;
+  std::vector<SourceFailed> failed;
+  std::vector<SourceIdle> idle;
+  std::vector<std::uint64_t> closed;
+  int messages = 0;
+  std::vector<UnitPlace> written;
+
+ private:
+  struct Flight {
+    TransferId send;
+    protocol::UnitHeader header;
+    std::vector<UnitBytes> payload;
+  };
+
+  void carry(SendUnits& effect) {
+    ++messages;
+    Flight flight{effect.id, effect.header, {}};
+    for (const Piece& piece : effect.pieces) {
+      for (std::uint32_t i = 0; i < piece.count; ++i) {
+        flight.payload.push_back(source_memory.at(piece, i));
+      }
+    }
+    change_header(flight.header);
+    change_payload(flight.header, flight.payload);
+    const TransferId offer{next_offer_++};
+    const std::uint64_t bytes = flight.payload.size() * Memory::unit_bytes;
+    const Result<protocol::UnitHeader> header =
+        protocol::decode_unit_header(protocol::encode(flight.header));
+    flights_.emplace(offer, std::move(flight));
+    receiver.offered(link, offer, header, bytes);
+  }
+  void carry(AcceptUnits& effect) {
+    const Flight flight = take(effect.offer);
+    std::vector<Digest128> contents;
+    std::size_t at = 0;
+    for (const Piece& piece : effect.pieces) {
+      for (std::uint32_t i = 0; i < piece.count; ++i) {
+        UnitBytes& bytes = target_memory.at(piece, i);
+        bytes = flight.payload[at++];
+        contents.push_back(content_digest(bytes));
+        written.emplace_back(piece.group, piece.layer_in_group, static_cast<int>(piece.component),
+                             piece.block, piece.unit + i);
+      }
+    }
+    receiver.received(effect.offer, contents);
+    sender.send_done(flight.send, SendOutcome::ok, now);
+  }
+  void carry(RefuseUnits& effect) {
+    units_refused.push_back(effect.reason);
+    sender.send_done(take(effect.offer).send, SendOutcome::refused, now);
+  }
+  void carry(SendCommit& effect) {
+    change_commit(effect.commit);
+    receiver.commit(link, effect.commit, now);
+  }
+  void carry(RefuseCommit& effect) {
+    commits_refused.push_back(effect.message.reason);
+    if (!lose_answers) sender.commit_refused(link, effect.message, now);
+  }
+  void carry(CommitVerified& effect) {
+    verified.push_back(effect);
+    if (!lose_answers) sender.accepted(link, {effect.commit.key}, now);
+  }
+  void carry(CancelSend& effect) { sender.send_done(effect.id, SendOutcome::cancelled, now); }
+  void carry(CancelReceive&) {}
+  void carry(SourceAccepted& effect) { accepted.push_back(effect); }
+  void carry(SourceFailed& effect) { failed.push_back(effect); }
+  void carry(SourceIdle& effect) { idle.push_back(effect); }
+  void carry(GrantClosed& effect) { closed.push_back(effect.grant); }
+
+  Flight take(TransferId offer) {
+    Flight flight = std::move(flights_.at(offer));
+    flights_.erase(offer);
+    return flight;
+  }
+
+  std::uint64_t next_offer_ = 1000;
+  std::map<TransferId, Flight> flights_;
+};
+
+}  // namespace baton::handoff
