@@ -35,8 +35,7 @@ std::size_t HandoffTable::handoffs_in_flight() const {
       }));
 }
 
-// ---- admission and placement
-// ---------------------------------------------------------------------
+// ---- admission and placement ----
 
 Result<void> HandoffTable::submit(Submission submission, Instant now) {
   if (entries_.size() >= limits_.requests || queue_.size() >= limits_.queue) {
@@ -140,8 +139,7 @@ void HandoffTable::send_target_if_ready(RequestId id, Entry& entry, Instant) {
        protocol::Target{key_of(id, entry), entry.decode->node, entry.decode->epoch, *entry.grant});
 }
 
-// ---- new attempts
-// --------------------------------------------------------------------------------
+// ---- new attempts ----
 
 bool HandoffTable::may_try_again(RequestId id, Entry& entry, Reason reason,
                                  const std::string& message, Instant now) {
@@ -217,8 +215,7 @@ bool HandoffTable::others_can_take_over(const Entry& entry) const {
   return workers_.place(need_of(entry), unused).has_value();
 }
 
-// ---- workers
-// -------------------------------------------------------------------------------------
+// ---- workers ----
 
 void HandoffTable::worker_up(Worker worker, Instant now) {
   const WorkerRef ref{worker.node, worker.epoch};
@@ -307,8 +304,7 @@ void HandoffTable::worker_lost(RequestId id, Entry& entry, const WorkerRef& work
   }
 }
 
-// ---- time
-// ----------------------------------------------------------------------------------------
+// ---- time ----
 
 void HandoffTable::tick(Instant now) {
   std::erase_if(debts_, [now](const auto& debt) { return now >= debt.second.until; });
@@ -354,8 +350,7 @@ void HandoffTable::check_deadlines(RequestId id, Entry& entry, Instant now) {
   }
 }
 
-// ---- ends
-// ----------------------------------------------------------------------------------------
+// ---- ends ----
 
 void HandoffTable::finish(RequestId id, FinishReason finish, std::optional<Error> error,
                           Instant now) {
