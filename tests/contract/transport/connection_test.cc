@@ -1,6 +1,9 @@
 // Who gets in, who is turned away, how connections end, how poll() sleeps.
 #include <atomic>
+#include <ctime>
 #include <thread>
+
+#include <poll.h>
 
 #include "support/node.h"
 #include "support/param.h"
@@ -144,6 +147,46 @@ TEST_P(Connecting, PollSleepsForItsTimeAndNotLonger) {
   EXPECT_GE(monotonic_now() - start, 195ms);
   EXPECT_LT(monotonic_now() - start, 2s);
   EXPECT_LT(static_cast<double>(processor) / CLOCKS_PER_SEC, 0.1) << "it spins";
+}
+
+/// How a thread that drives several transports sleeps.
+TEST_P(Connecting, TheArmedDescriptorShowsWhenThereIsSomethingToDo) {
+  Pair pair(GetParam());
+  // 0: nothing to do within the time, 1: something.
+  const auto wait = [&](Node& node, int timeout_ms) {
+    pollfd waited = {node->arm(), POLLIN, 0};
+    if (waited.fd < 0) return 1;
+    return ::poll(&waited, 1, timeout_ms);
+  };
+  ASSERT_TRUE(pump({&pair.sender, &pair.receiver}, [&] { return wait(pair.receiver, 10) == 0; }));
+  pair.receiver->wake();
+  EXPECT_EQ(wait(pair.receiver, 5000), 1);
+  ASSERT_TRUE(pump({&pair.receiver}, [&] { return wait(pair.receiver, 10) == 0; }));
+
+  const std::vector from = {pair.sender.extent(0, 2'000'000)};
+  fill(from, 1);
+  ASSERT_TRUE(pair.sender->send(SendId(1), pair.to_receiver, {}, from).has_value());
+  const auto drive = [&](const std::function<bool()>& done) {
+    return pump({}, [&] {
+      for (Node* const node : {&pair.sender, &pair.receiver}) {
+        if (wait(*node, 0) == 1) node->poll();
+      }
+      return done();
+    });
+  };
+  ASSERT_TRUE(drive([&] { return !pair.receiver.offers.empty(); }));
+  const std::vector to = {pair.receiver.extent(0, 2'000'000)};
+  pair.receiver->accept(pair.receiver.offers.front().offer, to);
+  ASSERT_TRUE(drive([&] { return pair.sender.sent(SendId(1)).has_value(); }));
+  EXPECT_TRUE(matches(to, 1, 2'000'000));
+
+  Node newcomer(GetParam());
+  const PairToken token = random_token();
+  const PeerId expected = pair.receiver->expect(token);
+  const PeerId peer = newcomer->connect(pair.receiver->address(), token).value();
+  ASSERT_TRUE(drive([&] { return newcomer.poll(), pair.receiver.is_up(expected); }));
+  newcomer->close(peer);
+  ASSERT_TRUE(drive([&] { return newcomer.poll(), pair.receiver.is_down(expected); }));
 }
 
 TEST_P(Connecting, AMessageWakesASleepingPoll) {

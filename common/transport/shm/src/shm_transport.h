@@ -47,6 +47,7 @@ class ShmTransport final : public Transport {
   void cancel_send(SendId id) override;
   void cancel_receive(OfferId offer) override;
   void poll(Duration max_wait, std::vector<Event>& events) override;
+  int arm() override;
   void wake() override;
 
  private:

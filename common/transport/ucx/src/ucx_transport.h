@@ -48,6 +48,7 @@ class UcxTransport final : public Transport {
   void cancel_send(SendId id) override;
   void cancel_receive(OfferId offer) override;
   void poll(Duration max_wait, std::vector<Event>& events) override;
+  int arm() override;
   void wake() override;
 
  private:
@@ -123,6 +124,7 @@ class UcxTransport final : public Transport {
   void expire(Instant now);
   Instant next_deadline(Instant until) const;
   void sleep_until(Instant until);
+  void watch(int descriptor, bool for_write) const;
 
   // endpoints.cc
   static void on_endpoint_error(void* argument, ucp_ep_h endpoint, ucs_status_t status);
@@ -175,6 +177,7 @@ class UcxTransport final : public Transport {
   std::vector<Event> events_;
   Descriptor listener_;
   Descriptor wake_;
+  Descriptor epoll_;  ///< sleeps on all descriptors of all connections
   Instant next_look_{};
   bool woken_ = false;
 };
