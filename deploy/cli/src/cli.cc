@@ -8,6 +8,7 @@
 #include "complete.h"
 #include "options.h"
 #include "status.h"
+#include "up.h"
 
 namespace baton::cli {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 int run(const CompleteOptions& options) { return complete(options); }
 int run(const ChatOptions& options) { return chat(options); }
 int run(const StatusOptions& options) { return status(options); }
-int run(const UpOptions&) { return 64; }
+int run(const UpOptions& options) { return up(options); }
 int run(const VersionOptions&) {
   std::puts("baton " BATON_VERSION);
   return 0;

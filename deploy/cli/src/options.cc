@@ -105,7 +105,9 @@ CLI::App* add_up(CLI::App& app, UpOptions& up) {
       ->capture_default_str();
   command->add_option("--port", up.port, "Port of the API on 127.0.0.1; 0: chosen by the system")
       ->check(CLI::Range(0, 65535));
-  command->add_option("--keep-logs", up.keep_logs, "Folder for the nodes' logs, kept")
+  command->add_option("--admin-port", up.admin_port, "Port of the router's admin listener")
+      ->check(CLI::Range(0, 65535));
+  command->add_option("--keep-logs", up.keep_logs, "Folder for the nodes' logs; else removed")
       ->type_name("DIR");
   command->add_option("--ready-within", up.ready_within_s, "Seconds until all must be ready")
       ->check(CLI::Range(1.0, 86400.0))

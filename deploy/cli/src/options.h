@@ -24,7 +24,8 @@ struct UpOptions {
   std::int64_t max_tokens = 64;
   int prefill_nodes = 1;
   int decode_nodes = 1;
-  int port = 0;           ///< of the API; 0: chosen by the system
+  int port = 0;  ///< of the API; 0: chosen by the system
+  int admin_port = 0;
   std::string keep_logs;  ///< folder for the nodes' logs; empty: removed at the end
   double ready_within_s = 300;
   /// Flags for the nodes, e.g. {"--threads", "1"}, as given.
