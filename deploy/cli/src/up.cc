@@ -82,11 +82,8 @@ Result<void> serve(Cluster& cluster, Signals& signals, const UpOptions& options)
 
 int up(const UpOptions& options) {
   Signals signals;
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(options.model, error)) {
-    return report(Error(Reason::bad_config, options.model +
-                                                ": there is no such model file; deploy/fetch-model "
-                                                "fetches the default one"));
+  if (const Result<void> found = check_model_file(options.model); !found) {
+    return report(found.error());
   }
   Result<RunFolder> folder = RunFolder::create(options.keep_logs);
   if (!folder) return report(folder.error());
