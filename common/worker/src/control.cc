@@ -348,10 +348,22 @@ void Control::hello_ack(Session& session, const protocol::HelloAck& message, Epo
   peer->second.back_off = Duration{};
   session.link = handoff::LinkId(next_link_++);
   links_[session.link] = session.id;
-  log_info("pairs with decode node {} over {}: {}", session.node.value(), message.data->transport,
-           message.data->why);
+  session.data = *message.data;
+  log_info("pairs with decode node {} over {}: {}", session.node.value(), session.data.transport,
+           session.data.why);
   serving_->driver->post(handoff::ControlCommand(
       handoff::ConnectLink{session.link, message.node, message.epoch, *message.data}));
+}
+
+std::vector<Control::Pair> Control::pairs() const {
+  std::vector<Pair> out;
+  for (const auto& [link, id] : links_) {
+    const auto session = sessions_.find(id);
+    if (session == sessions_.end()) continue;
+    const protocol::DataLink& data = session->second.data;
+    out.push_back({session->second.node, data.transport, data.why});
+  }
+  return out;
 }
 
 void Control::peers_changed(Session& session, const protocol::Peers& message) {

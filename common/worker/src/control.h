@@ -55,6 +55,14 @@ class Control {
   void link_expected(handoff::LinkId link);
   void link_lost(handoff::LinkId link, const Error& error);
 
+  /// The data links to peers that are set up, for people to look at.
+  struct Pair {
+    NodeId node;
+    std::string transport;
+    std::string why;  ///< why this transport and no other
+  };
+  std::vector<Pair> pairs() const;
+
   /// Every half second: reports; every five: inventories; reconnects what is due.
   void tick(Instant now);
 
@@ -66,7 +74,7 @@ class Control {
     NodeId node;
     Epoch epoch;
     handoff::LinkId link;     ///< pairs
-    protocol::DataLink data;  ///< pair_in: announced once it is expected
+    protocol::DataLink data;  ///< pairs; pair_in: announced once it is expected
     std::uint64_t id = 0;
     Instant heard;
     std::set<NodeId> wanted;

@@ -1,38 +1,11 @@
 #include "loaded_model.h"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
-#include "baton/base/log.h"
 #include "baton/engine/cache_shape.h"
 #include "baton/engine/sampler.h"
-#include "baton/modelfile/model_file.h"
 #include "baton/weights/content_digest.h"
 
 namespace baton::worker {
 namespace {
-
-constexpr double mib = 1024.0 * 1024.0;
-
-engine::CacheShape cache_shape(const WorkerConfig& config, const models::ModelConfig& model,
-                               std::int64_t context) {
-  engine::CacheShape shape;
-  shape.block_units = config.block_units;
-  shape.dtype = config.cache_dtype;
-  shape.chunk_rows = config.chunk_rows;
-  shape.positions = config.cache_tokens;
-  if (shape.positions > 0) return shape;
-  shape.positions = 2 * context;
-  const std::uint64_t budget = memory_limit_bytes() / 4;
-  const std::uint64_t wanted = engine::cache_bytes(engine::arena_config(model, shape));
-  if (wanted > budget) {
-    const double share = static_cast<double>(budget) / static_cast<double>(wanted);
-    shape.positions = std::max<std::int64_t>(
-        1024, static_cast<std::int64_t>(static_cast<double>(shape.positions) * share));
-  }
-  return shape;
-}
 
 handoff::Geometry geometry_of(const models::ModelConfig& model, const tensor::UnitLayout& unit) {
   handoff::Geometry geometry;
@@ -67,49 +40,18 @@ Result<protocol::Fingerprint> fingerprint_of(const WorkerConfig& config,
   return protocol::Fingerprint(std::move(fields));
 }
 
-Result<void> check_memory(const LoadedModel& loaded, std::size_t cache_bytes) {
-  const std::uint64_t limit = memory_limit_bytes();
-  const std::size_t weights = loaded.model->weight_bytes();
-  log_info("memory: weights {:.0f} MiB, cache {:.0f} MiB ({} tokens), limit {:.0f} MiB",
-           static_cast<double>(weights) / mib, static_cast<double>(cache_bytes) / mib,
-           loaded.cache_tokens, static_cast<double>(limit) / mib);
-  if (weights + cache_bytes > limit) {
-    return Error(Reason::bad_config,
-                 fmt::format("cache_tokens: weights and cache need {:.0f} MiB, the limit is {:.0f} "
-                             "MiB; lower cache_tokens",
-                             static_cast<double>(weights + cache_bytes) / mib,
-                             static_cast<double>(limit) / mib));
-  }
-  return ok();
-}
-
 }  // namespace
 
 Result<LoadedModel> load_model(const WorkerConfig& config,
                                const std::function<void(double)>& progress) {
+  BATON_ASSIGN(EngineModel base, load_engine_model(config, progress));
   LoadedModel out;
-  BATON_ASSIGN(modelfile::ModelFile file, modelfile::ModelFile::open(config.model));
-  BATON_ASSIGN(models::ModelConfig model_config, models::config_from(file));
-  BATON_ASSIGN(tokenizer::TokenizerSpec spec, tokenizer::spec_from(file.metadata()));
-  out.bundle = tokenizer::serialise(spec);
-  out.end_ids = tokenizer::end_of_generation_ids(spec);
-
-  out.pool =
-      std::make_unique<kernels::ThreadPool>(config.threads > 0 ? config.threads : usable_cores());
-  BATON_ASSIGN(out.kernels, kernels::make_kernels(config.kernels, *out.pool));
-  models::LoadOptions options;
-  options.context_length = config.context_length;
-  options.progress = progress;
-  BATON_ASSIGN(out.model, models::Model::load(file, model_config, *out.kernels, options));
+  static_cast<EngineModel&>(out) = std::move(base);
   const models::ModelConfig& model = out.model->config();
-  const std::int64_t context =
-      config.context_length > 0 ? config.context_length : model.context_length;
-  out.limits = {model.vocabulary, context};
+  out.limits = {model.vocabulary, out.context_length};
+  out.cache_tokens = out.cache.positions;
 
-  const engine::CacheShape shape = cache_shape(config, model, context);
-  const kvcache::ArenaConfig arena = engine::arena_config(model, shape);
-  out.cache_tokens = shape.positions;
-  BATON_TRY(check_memory(out, engine::cache_bytes(arena)));
+  const kvcache::ArenaConfig arena = engine::arena_config(model, out.cache);
   BATON_ASSIGN(kvcache::Arena memory, kvcache::Arena::create(arena));
   out.arena = std::make_unique<kvcache::Arena>(std::move(memory));
   out.pools = engine::pool_config(model, arena, config.poison_freed);

@@ -3,31 +3,21 @@
 
 #include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "baton/engine/core/planner.h"
 #include "baton/handoff/core/types.h"
-#include "baton/kernels/kernels.h"
 #include "baton/kvcache/arena.h"
 #include "baton/kvcache/core/block_pools.h"
-#include "baton/models/model.h"
 #include "baton/protocol/fingerprint.h"
-#include "baton/tokenizer/spec.h"
-#include "baton/worker/config.h"
+#include "baton/worker/engine_model.h"
 
 namespace baton::worker {
 
-struct LoadedModel {
-  std::unique_ptr<kernels::ThreadPool> pool;
-  std::unique_ptr<kernels::Kernels> kernels;
-  std::unique_ptr<models::Model> model;
+struct LoadedModel : EngineModel {
   std::unique_ptr<kvcache::Arena> arena;
   kvcache::PoolConfig pools;
   handoff::Geometry geometry;
   protocol::Fingerprint fingerprint;
-  std::string bundle;  ///< tokenizer and limits, for routers
-  std::vector<TokenId> end_ids;
   engine::ModelLimits limits;
   std::int64_t cache_tokens = 0;
 };

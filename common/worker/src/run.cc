@@ -94,6 +94,7 @@ class WorkerProcess final : public handoff::DriverListener {
   void failed(const Error& error);
   void admin(const net::HttpRequest& request, const std::shared_ptr<net::HttpResponder>& responder);
   std::pair<int, std::string> readiness() const;
+  std::string status_json() const;
   bool alive() const;
   void drain();
   void tick();
@@ -292,6 +293,18 @@ std::pair<int, std::string> WorkerProcess::readiness() const {
   return alive() ? std::pair{200, std::string("ready")} : std::pair{503, std::string("hung")};
 }
 
+std::string WorkerProcess::status_json() const {
+  boost::json::array pairs;
+  for (const Control::Pair& pair : control_.pairs()) {
+    pairs.push_back(
+        {{"node", pair.node.value()}, {"transport", pair.transport}, {"why", pair.why}});
+  }
+  return boost::json::serialize(boost::json::object{{"role", role_name(identity_.role)},
+                                                    {"node", identity_.node.value()},
+                                                    {"state", readiness().second},
+                                                    {"pairs", std::move(pairs)}});
+}
+
 void WorkerProcess::admin(const net::HttpRequest& request,
                           const std::shared_ptr<net::HttpResponder>& responder) {
   const net::HttpHeaders text = {{"Content-Type", "text/plain; charset=utf-8"}};
@@ -312,6 +325,9 @@ void WorkerProcess::admin(const net::HttpRequest& request,
   if (request.path == "/startupz") {
     return responder->send(serving_ ? 200 : 503, text,
                            "loaded " + std::to_string(load_percent_.load()) + " %\n");
+  }
+  if (request.path == "/status") {
+    return responder->send(200, {{"Content-Type", "application/json"}}, status_json());
   }
   responder->send(404, text, "not found\n");
 }

@@ -115,9 +115,9 @@ void RouterProcess::message(const WorkerRef& from, protocol::Message message) {
 }
 
 void RouterProcess::bundle(std::string bytes) {
-  Result<ModelText> text = ModelText::make(bytes);
+  Result<tokenizer::ModelText> text = tokenizer::ModelText::make(bytes);
   if (!text) return log_error("the tokenizer bundle cannot be used: {}", text.error().message());
-  text_ = std::make_shared<const ModelText>(std::move(*text));
+  text_ = std::make_shared<const tokenizer::ModelText>(std::move(*text));
 }
 
 // ---- effects ----

@@ -11,9 +11,9 @@
 #include "baton/metrics/registry.h"
 #include "baton/net/io/event_loop.h"
 #include "baton/net/io/http_server.h"
+#include "baton/tokenizer/prompt/model_text.h"
 
 #include "config.h"
-#include "model_text.h"
 #include "probe.h"
 #include "request_run.h"
 #include "work_pool.h"
@@ -54,7 +54,8 @@ class RouterProcess final : public WorkerEvents {
   void tokenize(const net::HttpRequest& request, const Responder& responder);
   void detokenize(const net::HttpRequest& request, const Responder& responder);
   void send_error(const Responder& responder, const Error& error, const std::string& param = "");
-  static PreparedResult prepare(const ModelText& text, ApiKind kind, const std::string& body);
+  static PreparedResult prepare(const tokenizer::ModelText& text, ApiKind kind,
+                                const std::string& body);
 
   Result<void> check_model(const std::optional<std::string>& name) const;
   Result<void> limit_tokens(Prepared& prepared) const;
@@ -83,7 +84,7 @@ class RouterProcess final : public WorkerEvents {
   Probe probe_;
   HandoffTable table_;
   boost::asio::signal_set signals_;
-  std::shared_ptr<const ModelText> text_;
+  std::shared_ptr<const tokenizer::ModelText> text_;
   std::string worker_model_;
   std::map<RequestId, std::shared_ptr<RequestRun>> runs_;
   std::unique_ptr<WorkerLinks> links_;

@@ -135,7 +135,7 @@ void RouterProcess::models(const Responder& responder) {
 
 // ---- generation ----
 
-RouterProcess::PreparedResult RouterProcess::prepare(const ModelText& text, ApiKind kind,
+RouterProcess::PreparedResult RouterProcess::prepare(const tokenizer::ModelText& text, ApiKind kind,
                                                      const std::string& body) {
   auto request = parse_request(kind, body);
   if (!request) return request.error();

@@ -1,0 +1,101 @@
+#include "up.h"
+
+#include <cstdio>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "api.h"
+#include "cluster.h"
+#include "exit_code.h"
+#include "progress.h"
+
+namespace baton::cli {
+namespace {
+
+constexpr Duration watch_time = std::chrono::seconds(1);
+
+void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+/// As a chat where the model has a template, as plain text elsewhere.
+Result<Answer> ask_first(Cluster& cluster, Signals& signals, const std::string& text,
+                         std::int64_t max_tokens) {
+  Prompt prompt;
+  prompt.content = std::vector<Turn>{{"user", text}};
+  prompt.sampling.max_tokens = max_tokens;
+  const auto keep_going = [&] { return signals.stops() == 0 && cluster.check().has_value(); };
+  Result<Answer> answer = ask(cluster.api(), prompt, print, keep_going);
+  if (!answer && answer.error().reason() == Reason::no_chat_template) {
+    prompt.content = text;
+    answer = ask(cluster.api(), prompt, print, keep_going);
+  }
+  return answer;
+}
+
+Result<void> show_first_answer(Cluster& cluster, Signals& signals, const UpOptions& options) {
+  const std::string& text = options.once.empty() ? options.prompt : options.once;
+  print(fmt::format("\n> {}\n", text));
+  const Result<Answer> answer = ask_first(cluster, signals, text, options.max_tokens);
+  if (!answer) {
+    BATON_TRY(cluster.check());
+    return answer.error();
+  }
+  print("\n\n" + time_report(*answer));
+  return ok();
+}
+
+Result<void> start(Cluster& cluster, const UpOptions& options) {
+  Progress progress("Loading " + std::filesystem::path(options.model).filename().string());
+  const Instant began = monotonic_now();
+  const Result<void> started = cluster.start([&](double share) { progress.set(share); });
+  if (!started) {
+    progress.abandon();
+    return started;
+  }
+  progress.finish(fmt::format("ready after {:.1f} s", seconds(monotonic_now() - began)));
+  return ok();
+}
+
+Result<void> serve(Cluster& cluster, Signals& signals, const UpOptions& options) {
+  BATON_TRY(start(cluster, options));
+  BATON_ASSIGN(const ClusterFacts facts, cluster.facts());
+  print(banner(facts));
+  const Result<void> answered = show_first_answer(cluster, signals, options);
+  if (!options.once.empty()) return answered;
+  // A prompt that this model cannot take is no reason to end: others may come.
+  if (!answered && signals.stops() == 0) {
+    BATON_TRY(cluster.check());
+    report(answered.error());
+  }
+  if (signals.stops() == 0) print("\nCtrl-C stops everything.\n");
+  while (signals.stops() == 0) {
+    BATON_TRY(cluster.check());
+    signals.wait(watch_time);
+  }
+  return ok();
+}
+
+}  // namespace
+
+int up(const UpOptions& options) {
+  Signals signals;
+  if (const Result<void> found = check_model_file(options.model); !found) {
+    return report(found.error());
+  }
+  Result<RunFolder> folder = RunFolder::create(options.keep_logs);
+  if (!folder) return report(folder.error());
+  Cluster cluster(options, std::move(*folder), signals);
+  const Result<void> served = serve(cluster, signals, options);
+  int code = 0;
+  if (!served) {
+    code = report(served.error());
+    if (cluster.failed_code()) code = *cluster.failed_code();
+  }
+  cluster.stop();
+  return code;
+}
+
+}  // namespace baton::cli
