@@ -8,14 +8,13 @@ namespace {
 using testing::ElementsAre;
 
 const std::string whole =
-    R"(data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"Hel"},"finish_reason":null}],"usage":null})"
-    "\n\n"
-    R"(data: {"choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":null}]})"
-    "\n\n"
-    R"(data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"baton":{"times_ms":{"total":5.5},"token_ids":[7,8],"logits_digests":["aa","bb"]}})"
-    "\n\n"
-    R"(data: {"choices":[],"usage":{"prompt_tokens":3}})"
-    "\n\ndata: [DONE]\n\n";
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Hel\"},"
+    "\"finish_reason\":null}],\"usage\":null}\n\n"
+    "data: {\"choices\":[{\"delta\":{\"content\":\"lo\"},\"finish_reason\":null}]}\n\n"
+    "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"baton\":{"
+    "\"times_ms\":{\"total\":5.5},\"token_ids\":[7,8],\"logits_digests\":[\"aa\",\"bb\"]}}\n\n"
+    "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3}}\n\n"
+    "data: [DONE]\n\n";
 
 TEST(AnswerStream, ReadsTheSameAnswerHoweverItsBytesWereSplit) {
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, whole.size()}) {

@@ -21,7 +21,7 @@ struct EngineModel {
   std::string bundle;  ///< tokenizer and chat template, see tokenizer::serialise()
   std::vector<TokenId> end_ids;
   std::int64_t context_length = 0;  ///< longest sequence: configured, or the model's own
-  engine::CacheShape cache;  ///< positions resolved; no memory taken yet
+  engine::CacheShape cache;         ///< positions resolved; no memory taken yet
 };
 
 /// Uses model, threads, kernels, context_length and the cache's options of `config`. `progress` is
