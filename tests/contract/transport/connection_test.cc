@@ -17,6 +17,7 @@ BATON_EVERY_TRANSPORT(Connecting);
 TEST_P(Connecting, AnUnknownTokenIsTurnedAwayAndOthersGoOn) {
   Pair pair(GetParam());
   Node stranger(GetParam());
+  pair.receiver->expect(random_token());  // another one
   const PeerId peer = stranger->connect(pair.receiver->address(), random_token()).value();
   ASSERT_TRUE(pump({&stranger, &pair.receiver}, [&] { return stranger.is_down(peer); }));
   EXPECT_FALSE(stranger.is_up(peer));
