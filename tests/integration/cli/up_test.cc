@@ -29,6 +29,9 @@ class Up : public testing::Test {
   }
   static void TearDownTestSuite() { std::filesystem::remove_all(folder()); }
 
+  /// Nothing may be left of any run.
+  void TearDown() override { EXPECT_EQ(orphans(), 0); }
+
   static std::filesystem::path& folder() {
     static std::filesystem::path folder;
     return folder;
@@ -58,7 +61,6 @@ TEST_F(Up, AnswersOnePromptAsOneProcessDoesAndLeavesNothingBehind) {
   BatonRun once(up({"--once", "hello", "--max-tokens", "8"}));
   ASSERT_EQ(once.end(), 0) << once.err();
   const std::string out = once.out();
-  EXPECT_EQ(orphans(), 0);
   EXPECT_THAT(out, HasSubstr("Baton is up: 1 router, 1 prefill node, 1 decode node"));
   EXPECT_THAT(out, HasSubstr("shm (prefill-1 to decode-1): both nodes run on one host"));
   EXPECT_THAT(out, HasSubstr("P = 15 prompt tokens"));
@@ -107,7 +109,6 @@ TEST_F(Up, StaysUpForOthersAndStopsAllOnASignal) {
 
   cluster.signal(SIGINT);
   EXPECT_EQ(cluster.end(), 0) << cluster.err();
-  EXPECT_EQ(orphans(), 0);
 }
 
 TEST_F(Up, ANodeThatDiesEndsAllWithItsNameAndLog) {
@@ -119,7 +120,6 @@ TEST_F(Up, ANodeThatDiesEndsAllWithItsNameAndLog) {
   EXPECT_EQ(cluster.end(), 70);
   EXPECT_THAT(cluster.err(), HasSubstr("decode-1 was ended by signal 9"));
   EXPECT_THAT(cluster.err(), HasSubstr("info decode: ready"));
-  EXPECT_EQ(orphans(), 0);
 }
 
 TEST_F(Up, NoNodeOutlivesACommandThatIsKilled) {
@@ -128,7 +128,6 @@ TEST_F(Up, NoNodeOutlivesACommandThatIsKilled) {
   ASSERT_EQ(cluster.children().size(), 3U);
   cluster.signal(SIGKILL);
   EXPECT_EQ(cluster.end(), 128 + SIGKILL);
-  EXPECT_EQ(orphans(), 0);
 }
 
 TEST_F(Up, PassesOnTheCodeAndTheWordsOfANodeThatRefusesItsModel) {
@@ -136,7 +135,6 @@ TEST_F(Up, PassesOnTheCodeAndTheWordsOfANodeThatRefusesItsModel) {
   EXPECT_EQ(run.end(), 78);
   EXPECT_THAT(run.err(), HasSubstr("broken.gguf"));
   EXPECT_THAT(run.err(), HasSubstr("exited with code 78"));
-  EXPECT_EQ(orphans(), 0);
 }
 
 TEST_F(Up, PassesOnTheWordsOfANodeThatRefusesAnOption) {
