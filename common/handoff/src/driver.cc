@@ -171,7 +171,7 @@ class Driver::Loop {
 
   // ---- commands ----
   void handle(BeginSource& c) {
-    sender_.begin(c.source, c.key, c.length, std::move(c.blocks), monotonic_now());
+    sender_.begin(c.source, c.key, c.length, std::move(c.blocks), c.started_at);
   }
   void handle(ExtendSource& c) { sender_.extend(c.source, std::move(c.blocks)); }
   void handle(LayerReady& c) {
@@ -184,7 +184,7 @@ class Driver::Loop {
                         c.computed_at, monotonic_now());
   }
   void handle(CommitSource& c) {
-    sender_.commit(c.source, c.first_index, std::move(c.tokens), monotonic_now());
+    sender_.commit(c.source, c.first_index, std::move(c.tokens), c.sampled_at, monotonic_now());
   }
   void handle(SetTarget& c) {
     sender_.target(c.source, c.key, std::move(c.node), c.epoch, std::move(c.grant),

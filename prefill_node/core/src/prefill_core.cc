@@ -239,7 +239,7 @@ void PrefillCore::refresh_source(Job& job) {
     return;
   }
   job.source_begun = true;
-  command(handoff::BeginSource{job.source, job.key, job.length, std::move(blocks)});
+  command(handoff::BeginSource{job.source, job.key, job.length, std::move(blocks), *job.started});
   if (job.target) send_target(job);
 }
 
@@ -294,7 +294,7 @@ void PrefillCore::sampled(Job& job, const engine::TokenEvent& event, Instant now
   job.tokens = tokens;
   send(job.owner, tokens);
   if (job.needs_target && !event.finish) {
-    command(handoff::CommitSource{job.source, job.first_index, std::move(tokens)});
+    command(handoff::CommitSource{job.source, job.first_index, std::move(tokens), now});
     return;
   }
   protocol::Finished finished;

@@ -95,7 +95,7 @@ class HandoffPair {
     protocol::Tokens tokens;
     tokens.key = key;
     tokens.ids = {42};
-    sender.commit(source, 0, tokens, now);
+    sender.commit(source, 0, tokens, now, now);
   }
 
   /// Carries everything to and fro until nothing moves.

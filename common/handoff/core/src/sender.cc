@@ -42,7 +42,7 @@ Sender::Source* Sender::find(LinkId link, const AttemptKey& key) {
 }
 
 void Sender::begin(SourceId id, const AttemptKey& key, std::int64_t length,
-                   std::vector<LocalBlocks> blocks, Instant now) {
+                   std::vector<LocalBlocks> blocks, Instant started_at) {
   BATON_CHECK(blocks.size() == geometry_.groups.size());
   BATON_CHECK(!sources_.contains(id));
   Source& source = sources_[id];
@@ -50,7 +50,7 @@ void Sender::begin(SourceId id, const AttemptKey& key, std::int64_t length,
   source.key = key;
   source.length = length;
   source.blocks = std::move(blocks);
-  source.begun = now;
+  source.begun = started_at;
   source.layers.resize(group_of_layer_.size());
   for (std::uint32_t layer = 0; layer < source.layers.size(); ++layer) {
     const int window = geometry_.groups[group_of_layer_[layer]].window;
@@ -92,7 +92,8 @@ void Sender::units_ready(SourceId id, std::uint32_t layer, std::uint32_t first,
   if (source->state == State::sending) offer_layer(*source, layer, now);
 }
 
-void Sender::commit(SourceId id, std::int32_t first_index, protocol::Tokens tokens, Instant now) {
+void Sender::commit(SourceId id, std::int32_t first_index, protocol::Tokens tokens,
+                    Instant sampled_at, Instant now) {
   Source* source = find(id);
   if (source == nullptr || source->state == State::aborting) return;
   protocol::Commit commit;
@@ -102,7 +103,7 @@ void Sender::commit(SourceId id, std::int32_t first_index, protocol::Tokens toke
   commit.first_index = first_index;
   commit.tokens = std::move(tokens);
   source->commit = std::move(commit);
-  source->sampled = now;
+  source->sampled = sampled_at;
   source->deadline = now + limits_.answer_patience;
   advance(*source, now);
 }

@@ -18,6 +18,7 @@ struct BeginSource {
   protocol::AttemptKey key;
   std::int64_t length = 0;
   std::vector<LocalBlocks> blocks;
+  Instant started_at;  ///< when the prompt's first step began
 };
 /// The blocks as they are now.
 struct ExtendSource {
@@ -35,6 +36,7 @@ struct CommitSource {
   SourceId source;
   std::int32_t first_index = 0;
   protocol::Tokens tokens;
+  Instant sampled_at;
 };
 struct SetTarget {
   SourceId source;

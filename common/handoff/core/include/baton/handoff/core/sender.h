@@ -64,9 +64,10 @@ class Sender {
  public:
   Sender(Geometry geometry, Digest256 fingerprint, SenderLimits limits);
 
-  /// A prompt of `length` positions will be computed into these blocks (one entry a group).
+  /// A prompt of `length` positions is computed into these blocks (one entry a group) since
+  /// `started_at`.
   void begin(SourceId id, const protocol::AttemptKey& key, std::int64_t length,
-             std::vector<LocalBlocks> blocks, Instant now);
+             std::vector<LocalBlocks> blocks, Instant started_at);
   /// The sequence's blocks as they are now: a window's are taken and dropped as the prompt
   /// advances.
   void extend(SourceId id, std::vector<LocalBlocks> blocks);
@@ -83,8 +84,9 @@ class Sender {
   /// Ignored for a request that is not known (it was aborted meanwhile).
   void units_ready(SourceId id, std::uint32_t layer, std::uint32_t first, std::vector<Digest128> k,
                    std::vector<Digest128> v, Instant computed_at, Instant now);
-  /// The prompt is computed and these tokens were sampled from it.
-  void commit(SourceId id, std::int32_t first_index, protocol::Tokens tokens, Instant now);
+  /// The prompt is computed and these tokens were sampled from it at `sampled_at`.
+  void commit(SourceId id, std::int32_t first_index, protocol::Tokens tokens, Instant sampled_at,
+              Instant now);
   /// Where to; a second target restarts the sending. `key` carries the current legs.
   void target(SourceId id, const protocol::AttemptKey& key, NodeId node, Epoch epoch,
               protocol::Grant grant, Instant now);

@@ -1,0 +1,95 @@
+"""The relay: what prefill computed is continued by decode on another process, bit for bit."""
+
+import concurrent.futures
+
+import pytest
+
+from support.cluster import COMPLETIONS, Cluster, completion
+
+UNIT, BLOCK = 16, 64
+# Lengths of the prompts: short ones, unit and block edges with both neighbours, chunk and tile
+# edges, long ones.
+EDGES = sorted({length + off for length in (UNIT, 2 * UNIT, 3 * UNIT, BLOCK, 2 * BLOCK, 4 * BLOCK,
+                                            8 * BLOCK, 16 * BLOCK) for off in (-1, 0, 1)})
+LENGTHS = sorted({1, 2, 3, 4, 5, 7, 9, 11, 13, 24, 40, 50, 90, 100, 150, 200, 300, 333, 400, 450,
+                  600, 700, 777, 900, 1200, 1500, 1999, 2000, *EDGES})
+
+
+def prompt_of(length: int) -> list[int]:
+    """Token ids that differ by length, so that no prompt is the beginning of another."""
+    return [1 + (length * 7919 + i * 104729 + i * i * 31) % 49000 for i in range(length)]
+
+
+def answer_of(cluster: Cluster, length: int, max_tokens: int = 4) -> tuple:
+    out = cluster.complete(prompt_of(length), max_tokens=max_tokens, ignore_eos=True)
+    assert out.finish == "length", out
+    assert len(out.trace["logits_digests"]) == max_tokens
+    return out.trace["token_ids"], out.trace["logits_digests"]
+
+
+def all_answers(cluster: Cluster, lengths, at_once: int = 1) -> dict:
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        return dict(zip(lengths, pool.map(lambda length: answer_of(cluster, length), lengths)))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with Cluster(tmp_path_factory.mktemp("shm"), worker_options={"transports": "shm"}) as running:
+        yield running
+
+
+def test_three_tokens_are_decoded_from_position_three_by_a_step_of_one_row(cluster):
+    out = cluster.complete(prompt_of(3), max_tokens=2, ignore_eos=True)
+    decode = out.trace["decode"]
+    assert decode["first_step_rows"] == 1
+    assert (decode["cache_before"], decode["cache_after"]) == (3, 4)
+    assert decode["prompt_rows"] == 0 and decode["recomputed_rows"] == 0
+
+
+def test_units_leave_while_prefill_still_computes(cluster):
+    handoff = cluster.complete(prompt_of(400), max_tokens=2).trace["handoff"]
+    assert 0 < handoff["first_unit_sent_ms"] < handoff["last_layer_computed_ms"], handoff
+
+
+def test_what_crossed_is_what_a_cache_of_the_prompt_is_made_of(cluster):
+    for length in (3, 16, 17, 130):
+        handoff = cluster.complete(prompt_of(length), max_tokens=2).trace["handoff"]
+        layers, kv_heads, head_size, bf16_bytes = 30, 3, 64, 2
+        units = 2 * layers * ((length + UNIT - 1) // UNIT)
+        assert handoff["units"] == units
+        assert handoff["bytes"] == units * UNIT * kv_heads * head_size * bf16_bytes
+
+
+def test_decode_computes_no_row_of_a_prompt_that_it_was_handed(cluster):
+    node = cluster.decode[0]
+    before = node.metrics()
+    cluster.complete(prompt_of(100), max_tokens=5, ignore_eos=True)
+    after = node.metrics()
+    rows = {phase: after.value("baton_forward_rows_total", phase=phase) -
+            before.value("baton_forward_rows_total", phase=phase)
+            for phase in ("prefill", "decode")}
+    assert rows == {"prefill": 0, "decode": 4}
+
+
+@pytest.fixture(scope="module")
+def reference(cluster):
+    assert len(LENGTHS) >= 50
+    return all_answers(cluster, LENGTHS)
+
+
+@pytest.mark.parametrize("transport", ["shm", "ucx"])
+def test_handed_over_requests_at_once_have_the_same_bits(tmp_path, reference, transport):
+    with Cluster(tmp_path, worker_options={"transports": transport}) as cluster:
+        answers = all_answers(cluster, LENGTHS, at_once=4)
+        used = cluster.complete(prompt_of(20), max_tokens=2).trace["handoff"]["transport"]
+        assert used == transport
+        cluster.wait_baseline()
+    assert answers == reference
+
+
+def test_a_prefill_node_that_takes_one_token_at_a_time_has_the_same_bits(tmp_path, reference):
+    with Cluster(tmp_path, prefill_options={"sequential_prefill": True}) as cluster:
+        short = [length for length in LENGTHS if length <= 2 * UNIT + 1]
+        answers = all_answers(cluster, short)
+        assert cluster.prefill[0].metrics().value("baton_steps_total") >= sum(short)
+    assert answers == {length: reference[length] for length in short}
