@@ -395,7 +395,7 @@ struct World::Impl {
     w.sender->units_ready(c.source, c.layer, ready.first, digests, v, c.computed_at, now);
   }
   void drive(Worker& w, handoff::CommitSource& c) {
-    w.sender->commit(c.source, c.first_index, c.tokens, now);
+    w.sender->commit(c.source, c.first_index, c.tokens, c.sampled_at, now);
   }
   void drive(Worker& w, handoff::SetTarget& c) {
     w.sender->target(c.source, c.key, c.node, c.epoch, c.grant, now);
