@@ -86,7 +86,9 @@ Result<void> Cluster::launch(Role role, const std::string& name,
 
 Result<void> Cluster::launch_workers() {
   std::vector<std::string> arguments = {"--model=" + options_.model};
-  for (const auto& [flag, value] : options_.node_flags) arguments.push_back(flag + "=" + value);
+  for (const auto& [flag, value] : options_.node_flags) {
+    arguments.push_back(fmt::format("{}={}", flag, value));
+  }
   for (int i = 1; i <= options_.decode_nodes; ++i) {
     BATON_TRY(launch(Role::decode, fmt::format("decode-{}", i), arguments));
   }
