@@ -50,7 +50,7 @@ Result<void> show_first_answer(Cluster& cluster, Signals& signals, const UpOptio
 Result<void> start(Cluster& cluster, const UpOptions& options) {
   Progress progress("Loading " + std::filesystem::path(options.model).filename().string());
   const Instant began = monotonic_now();
-  const Result<void> started = cluster.start([&](double share) { progress.set(share); });
+  Result<void> started = cluster.start([&](double share) { progress.set(share); });
   if (!started) {
     progress.abandon();
     return started;
@@ -63,7 +63,7 @@ Result<void> serve(Cluster& cluster, Signals& signals, const UpOptions& options)
   BATON_TRY(start(cluster, options));
   BATON_ASSIGN(const ClusterFacts facts, cluster.facts());
   print(banner(facts));
-  const Result<void> answered = show_first_answer(cluster, signals, options);
+  Result<void> answered = show_first_answer(cluster, signals, options);
   if (!options.once.empty()) return answered;
   // A prompt that this model cannot take is no reason to end: others may come.
   if (!answered && signals.stops() == 0) {

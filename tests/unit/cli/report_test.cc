@@ -49,6 +49,7 @@ TEST(TimeReport, SaysWhenNothingHadToCross) {
 
 ClusterFacts one_of_each() {
   ClusterFacts facts;
+  facts.command = "bin/baton";
   facts.api_url = "http://127.0.0.1:1";
   facts.admin_url = "http://127.0.0.1:2";
   for (const char* worker :
@@ -80,8 +81,8 @@ TEST(Banner, SaysWhatRunsWhereAndHowToUseIt) {
       "  try        curl http://127.0.0.1:1/v1/chat/completions -H 'Content-Type: "
       "application/json' -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Say hello.\"}], "
       "\"max_tokens\": 32}'\n"
-      "             baton chat --url http://127.0.0.1:1\n"
-      "             baton status --url http://127.0.0.1:2\n");
+      "             bin/baton chat --url http://127.0.0.1:1\n"
+      "             bin/baton status --url http://127.0.0.1:2\n");
 }
 
 TEST(Banner, CountsLinksThatWereChosenForOneReason) {
