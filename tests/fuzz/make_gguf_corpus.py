@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/fuzz/gguf: one small valid file and the crafted ones (LDR-01, 02, 03, 05)."""
+
 import pathlib
 import struct
 
@@ -17,14 +18,21 @@ def field(key: bytes, kind: int, value: bytes) -> bytes:
 
 def tensor(name: bytes, dims: list, kind: int, offset: int, n_dims: int = None) -> bytes:
     count = len(dims) if n_dims is None else n_dims
-    return (text(name) + struct.pack("<I", count) + b"".join(struct.pack("<Q", d) for d in dims)
-            + struct.pack("<IQ", kind, offset))
+    return (
+        text(name)
+        + struct.pack("<I", count)
+        + b"".join(struct.pack("<Q", d) for d in dims)
+        + struct.pack("<IQ", kind, offset)
+    )
 
 
 def file(fields=(), tensors=(), data=b"", n_fields=None, n_tensors=None, version=3) -> bytes:
-    head = b"GGUF" + struct.pack("<IQQ", version,
-                                 len(tensors) if n_tensors is None else n_tensors,
-                                 len(fields) if n_fields is None else n_fields)
+    head = b"GGUF" + struct.pack(
+        "<IQQ",
+        version,
+        len(tensors) if n_tensors is None else n_tensors,
+        len(fields) if n_fields is None else n_fields,
+    )
     out = head + b"".join(fields) + b"".join(tensors)
     return out + b"\0" * (-len(out) % 32) + data
 
@@ -34,8 +42,11 @@ def u32(key: bytes, value: int) -> bytes:
 
 
 CASES = {
-    "good_small": file([u32(b"a.count", 2), field(b"a.name", STRING, text(b"x"))],
-                       [tensor(b"t", [2, 2], 0, 0)], struct.pack("<4f", 1, 2, 3, 4)),
+    "good_small": file(
+        [u32(b"a.count", 2), field(b"a.name", STRING, text(b"x"))],
+        [tensor(b"t", [2, 2], 0, 0)],
+        struct.pack("<4f", 1, 2, 3, 4),
+    ),
     "good_empty": file(),
     "field_count_2_63": file(n_fields=1 << 63),
     "tensor_count_2_63": file(n_tensors=1 << 63),

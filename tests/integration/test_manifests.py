@@ -214,3 +214,24 @@ def test_the_image_installs_every_library_that_a_binary_needs(binary):
                                check=True).stdout.split(":")[0]
         # The compiler's own libraries come with everything that is listed.
         assert owner in listed + ["libc6", "libstdc++6", "libgcc-s1"], f"{library} is in {owner}"
+
+
+@pytest.mark.parametrize("role", ["router", "prefill", "decode"])
+def test_each_program_accepts_the_configuration_and_environment_of_the_base(role):
+    program = queries.ROOT / "build/release/bin" / f"baton-{role}"
+    if not program.exists():
+        pytest.skip(f"{program.name} is not built")
+    (container,) = (container for name, _, container in serving(queries.manifests("base"))
+                    if name == f"baton-{role}")
+    values = {"POD_NAME": f"baton-{role}-0", "POD_IP": "10.0.0.7"}
+    environment = {}
+    for entry in container["env"]:
+        value = entry.get("value", "")
+        for name, text in values.items():
+            value = value.replace(f"$({name})", text)
+        environment[entry["name"]] = value
+    config = queries.ROOT / "deploy/kubernetes/base/config/baton.yaml"
+    done = subprocess.run([program, "--config", config, "--print-config"], capture_output=True,
+                          text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert yaml.safe_load(done.stdout)[role]["node"] == f"baton-{role}-0"

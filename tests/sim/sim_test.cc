@@ -75,6 +75,8 @@ TEST(Sim, WithoutFaultsEveryRequestFinishesInOneAttempt) {
 TEST(Sim, ASmallDecodePoolPreemptsAndStillGivesTheSameTokens) {
   Options options;
   options.decode_blocks = 14;
+  options.decode_nodes = 1;
+  options.requests = 80;
   const Outcome sum = sum_over_seeds(options);
   EXPECT_EQ(sum.failed, 0);
   EXPECT_GT(sum.preemptions, 0);

@@ -395,7 +395,7 @@ struct World::Impl {
     w.sender->units_ready(c.source, c.layer, ready.first, digests, v, c.computed_at, now);
   }
   void drive(Worker& w, handoff::CommitSource& c) {
-    w.sender->commit(c.source, c.first_index, c.tokens, now);
+    w.sender->commit(c.source, c.first_index, c.tokens, c.sampled_at, now);
   }
   void drive(Worker& w, handoff::SetTarget& c) {
     w.sender->target(c.source, c.key, c.node, c.epoch, c.grant, now);
@@ -464,23 +464,14 @@ struct World::Impl {
       ++outcome.flips;
       w.memory.unit(pieces.front(), 0)[0] ^= 1;
     }
-    w.receiver->received(offer,
-                         options.skip_verification ? promised(w, transfer) : digest(w, pieces));
+    // The planted bug takes the digests of what was sent for those of what arrived.
+    w.receiver->received(
+        offer, options.skip_verification ? digest(from, transfer.from) : digest(w, pieces));
     settle(w);
     if (from.alive) {
       from.sender->send_done(transfer.send, handoff::SendOutcome::ok, now);
       settle(from);
     }
-  }
-  /// The planted bug: contents are taken from the sender's memory, not from what arrived.
-  std::vector<Digest128> promised(Worker&, const Transfer& transfer) {
-    return digest(workers.at(senders.at(next_to_last_offer(transfer))), transfer.from);
-  }
-  TransferId next_to_last_offer(const Transfer& transfer) const {
-    for (const auto& [offer, name] : senders) {
-      if (workers.at(name).links.contains(transfer.receiver)) return offer;
-    }
-    return senders.begin()->first;
   }
   void execute(Worker& w, handoff::RefuseUnits& e) {
     ++outcome.refused_units;
@@ -693,7 +684,8 @@ struct World::Impl {
     for (const router::Delivered& token : e.tokens) {
       const std::size_t index = client.got.size();
       if (index >= client.expected.size() || client.expected[index] != token.id) {
-        violation("wrong token at " + std::to_string(index) + " of " + std::to_string(client.expected.size()));
+        violation("wrong token at " + std::to_string(index) + " of " +
+                  std::to_string(client.expected.size()));
       }
       client.got.push_back(token.id);
       note(static_cast<std::uint64_t>(token.id));
@@ -704,6 +696,17 @@ struct World::Impl {
     if (client.ended || client.dropped) violation("a second end");
     client.ended = true;
     note(static_cast<std::uint64_t>(e.finish) + 7000);
+    if (e.error)
+      log("request %d failed: %s", static_cast<int>(e.request.low), e.error->message().c_str());
+    if (e.error) {
+      for (auto& [name, w] : workers) {
+        const auto load = w.core->load();
+        log("%s stepping %d queued %d running %d handoffs %d free %d/%d sequences %d", name.c_str(),
+            static_cast<int>(w.stepping), load.queued, load.running, load.handoffs,
+            w.core->pools().free_blocks(0), w.core->pools().free_blocks(1),
+            static_cast<int>(w.core->table().all().size()));
+      }
+    }
     if (e.finish == protocol::FinishReason::error) {
       ++outcome.failed;
       ++outcome.failures[e.error->reason()];

@@ -38,7 +38,7 @@ struct Options {
   double stops_per_second = 0;  ///< a worker does nothing for a while
   double flip_chance = 0;       ///< of each data message
   double cancel_chance = 0;     ///< of each request, at a random moment
-  bool log = false;  ///< print every message and fault
+  bool log = false;             ///< print every message and fault
   /// Planted bugs that the world must find.
   bool skip_verification = false;  ///< the receiver gets the digests that the header promises
   bool release_early = false;      ///< the sender's blocks are freed while sends are open

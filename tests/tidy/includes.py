@@ -70,7 +70,7 @@ def allowed(module: str) -> set[str] | None:
         visible = LIBRARIES | CORES | {area + "/core", area}
         return visible - NOT_IN_A_ROUTER if area == "router" else visible
     if area == "deploy":
-        return LIBRARIES | CORES | set(ROLES)
+        return LIBRARIES | CORES | set(ROLES) | {area}
     for level, names in enumerate(LEVELS):
         if area in names:
             visible = set().union({area}, *LEVELS[:level])

@@ -14,8 +14,8 @@
 namespace baton::kernels {
 namespace {
 
-// Some tens of microseconds: longer than the gap between two operations of a step, much shorter than
-// the gap between two steps of an idle node.
+// Some tens of microseconds: longer than the gap between two operations of a step, much shorter
+// than the gap between two steps of an idle node.
 constexpr int spins_before_parking = 2000;
 constexpr int spins_before_yielding = 20000;
 

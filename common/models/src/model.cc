@@ -44,8 +44,7 @@ weights::Shape shape_of(const ModelConfig& config) {
   return shape;
 }
 
-Result<std::vector<kernels::RopeTable>> make_ropes(const ModelConfig& config,
-                                                   std::int64_t context_length) {
+Result<void> check_rope_bytes(const ModelConfig& config, std::int64_t context_length) {
   std::size_t bytes = 0;
   for (const RopeConfig& rope : config.ropes) bytes += rope_table_bytes(rope, context_length);
   if (bytes > max_rope_bytes) {
@@ -54,10 +53,7 @@ Result<std::vector<kernels::RopeTable>> make_ropes(const ModelConfig& config,
                              "configure a shorter context",
                              context_length, bytes, max_rope_bytes));
   }
-  std::vector<kernels::RopeTable> ropes;
-  for (const RopeConfig& rope : config.ropes)
-    ropes.push_back(make_rope_table(rope, context_length));
-  return ropes;
+  return ok();
 }
 
 }  // namespace
@@ -66,12 +62,14 @@ Result<std::unique_ptr<Model>> Model::load(const modelfile::ModelFile& file,
                                            const ModelConfig& config, kernels::Kernels& kernels,
                                            const LoadOptions& options) {
   BATON_ASSIGN(const std::int64_t context_length, context_of(config, options));
-  BATON_ASSIGN(auto ropes, make_ropes(config, context_length));
+  BATON_TRY(check_rope_bytes(config, context_length));
   BATON_ASSIGN(auto weights, weights::load(file, shape_of(config), kernels, options.progress));
-  ModelConfig effective = config;
-  effective.context_length = context_length;
-  return std::unique_ptr<Model>(std::make_unique<Transformer>(
-      std::move(effective), std::move(weights), std::move(ropes), kernels));
+  std::vector<kernels::RopeTable> ropes;
+  for (const RopeConfig& rope : config.ropes) {
+    ropes.push_back(make_rope_table(rope, context_length));
+  }
+  return std::unique_ptr<Model>(
+      std::make_unique<Transformer>(config, std::move(weights), std::move(ropes), kernels));
 }
 
 Result<std::unique_ptr<Model>> Model::load(const std::filesystem::path& path,

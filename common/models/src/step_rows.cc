@@ -48,9 +48,9 @@ Result<void> check_tokens(const ModelConfig& config, std::int64_t context_length
   const auto count = static_cast<std::int64_t>(rows.tokens.size());
   if (rows.first_position < 0 || count > context_length ||
       rows.first_position > context_length - count) {
-    return refused(sequence, fmt::format("positions {} to {} are outside the context of {}",
-                                         rows.first_position, rows.first_position + count - 1,
-                                         context_length));
+    return refused(sequence,
+                   fmt::format("{} tokens from position {} on are outside the context of {}", count,
+                               rows.first_position, context_length));
   }
   for (const TokenId token : rows.tokens) {
     if (token < 0 || token >= config.vocabulary) {

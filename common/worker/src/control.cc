@@ -61,8 +61,7 @@ void Control::set_draining() {
   }
 }
 
-// ---- sessions
-// ------------------------------------------------------------------------------------
+// ---- sessions ----
 
 Control::Session* Control::find(std::uint64_t id) {
   const auto found = sessions_.find(id);
@@ -154,8 +153,7 @@ void Control::frame(std::uint64_t id, std::string_view payload) {
   }
 }
 
-// ---- hello
-// ---------------------------------------------------------------------------------------
+// ---- hello ----
 
 void Control::refuse(Session& session, Reason reason, const std::string& message) {
   log_warning("refused {}: {}", session.connection->peer(), message);
@@ -264,8 +262,7 @@ void Control::acknowledge(Session& session, std::optional<protocol::DataLink> da
   send(session, ack);
 }
 
-// ---- routers
-// -------------------------------------------------------------------------------------
+// ---- routers ----
 
 void Control::from_router(Session& session, protocol::Message message) {
   if (std::holds_alternative<protocol::BundleRequest>(message)) return send_bundle(session);
@@ -308,8 +305,7 @@ void Control::deliver(std::vector<std::variant<ToOwner, ToPair>> effects) {
   }
 }
 
-// ---- pairs
-// ---------------------------------------------------------------------------------------
+// ---- pairs ----
 
 void Control::send_to_pair(handoff::LinkId link, const protocol::Message& message) {
   if (Session* session = find_link(link)) send(*session, message);

@@ -71,7 +71,8 @@ Result<EngineModel> load_engine_model(const WorkerConfig& config,
   options.progress = progress;
   BATON_ASSIGN(out.model, models::Model::load(file, model_config, *out.kernels, options));
   const models::ModelConfig& model = out.model->config();
-  out.cache = cache_shape(config, model, model.context_length);
+  out.context_length = config.context_length > 0 ? config.context_length : model.context_length;
+  out.cache = cache_shape(config, model, out.context_length);
   BATON_TRY(check_memory(out));
   return out;
 }

@@ -48,7 +48,7 @@ Result<LoadedModel> load_model(const WorkerConfig& config,
   LoadedModel out;
   static_cast<EngineModel&>(out) = std::move(base);
   const models::ModelConfig& model = out.model->config();
-  out.limits = {model.vocabulary, model.context_length};
+  out.limits = {model.vocabulary, out.context_length};
   out.cache_tokens = out.cache.positions;
 
   const kvcache::ArenaConfig arena = engine::arena_config(model, out.cache);

@@ -281,8 +281,7 @@ void WorkerProcess::tick() {
   if (idle || now - *draining_since_ >= config_.drain_grace) loop_.stop();
 }
 
-// ---- admin
-// ---------------------------------------------------------------------------------------
+// ---- admin ----
 
 bool WorkerProcess::alive() const {
   return !serving_ || monotonic_now() - engine_->last_progress() < hung_after;

@@ -22,11 +22,10 @@ DecodeCore::DecodeCore(worker::NodeLimits limits, kvcache::PoolConfig pools,
 
 std::vector<worker::NodeEffect> DecodeCore::take_effects() { return std::exchange(effects_, {}); }
 
-// ---- messages
-// ------------------------------------------------------------------------------------
+// ---- messages ----
 
 void DecodeCore::message(const OwnerRef& from, const protocol::Message& message, Instant now) {
-  if (!owners_.is_current(from)) return;
+  if (!owners_.accept(from, limits_.lease, now)) return;
   std::visit([&](const auto& each) { on(from, each, now); }, message);
 }
 
@@ -165,8 +164,7 @@ protocol::Tokens DecodeCore::tokens_from(const Job& job, std::int32_t first_inde
   return out;
 }
 
-// ---- handoffs
-// ------------------------------------------------------------------------------------
+// ---- handoffs ----
 
 void DecodeCore::driver_event(const worker::DriverEvent& event, Instant now) {
   std::visit([&](const auto& each) { on(each, now); }, event);
@@ -222,8 +220,7 @@ void DecodeCore::on(const handoff::GrantClosed& event, Instant) {
   pins_.erase(found);
 }
 
-// ---- steps
-// ---------------------------------------------------------------------------------------
+// ---- steps ----
 
 DecodeCore::Job* DecodeCore::job_of(engine::SequenceId sequence) {
   const auto found = by_sequence_.find(sequence);
@@ -329,8 +326,7 @@ void DecodeCore::finish(Job& job, FinishReason finish, const Error& error, Insta
   give_back(job);
 }
 
-// ---- ends
-// ----------------------------------------------------------------------------------------
+// ---- ends ----
 
 void DecodeCore::end(RequestId request, const AttemptKey& key, Instant now) {
   const auto found = jobs_.find(request);
@@ -366,6 +362,8 @@ void DecodeCore::end_all_of(const OwnerRef& owner, Countable why, Instant now) {
   for (const AttemptKey& key : inventory(owner)) {
     effects_.push_back(Counted{why, Reason::lease_expired, {}});
     end(key.request, key, now);
+    // An owner that is only slow learns of it; the others are not connected.
+    send(owner, protocol::Gone{key});
   }
 }
 

@@ -42,6 +42,7 @@ Result<Child> Child::start(std::string name, const std::string& program,
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);

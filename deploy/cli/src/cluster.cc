@@ -32,12 +32,13 @@ const char* program_of(Role role) {
   return role == Role::prefill ? "baton-prefill" : "baton-decode";
 }
 
-/// The nodes' programs lie beside this one.
-std::string program_path(Role role) {
+std::filesystem::path own_path() {
   std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / program_of(role)).string();
+  return std::filesystem::read_symlink("/proc/self/exe", error);
 }
+
+/// The nodes' programs lie beside this one.
+std::string program_path(Role role) { return own_path().parent_path() / program_of(role); }
 
 /// The number in "loaded 37 %".
 double load_share(std::string_view body) {
@@ -86,7 +87,9 @@ Result<void> Cluster::launch(Role role, const std::string& name,
 
 Result<void> Cluster::launch_workers() {
   std::vector<std::string> arguments = {"--model=" + options_.model};
-  for (const auto& [flag, value] : options_.node_flags) arguments.push_back(flag + "=" + value);
+  for (const auto& [flag, value] : options_.node_flags) {
+    arguments.push_back(fmt::format("{}={}", flag, value));
+  }
   for (int i = 1; i <= options_.decode_nodes; ++i) {
     BATON_TRY(launch(Role::decode, fmt::format("decode-{}", i), arguments));
   }
@@ -186,6 +189,7 @@ Result<void> Cluster::await_pairs() {
 Result<ClusterFacts> Cluster::facts() {
   const Endpoint& admin = nodes_.back().admin;
   ClusterFacts out;
+  out.command = own_path();
   out.api_url = url_of(api_);
   out.admin_url = url_of(admin);
   BATON_ASSIGN(const json::object answer, get_json(admin, "/workers"));

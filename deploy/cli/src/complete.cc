@@ -37,6 +37,7 @@ Result<Prompt> single_prompt(const CompleteOptions& options) {
 }
 
 Result<std::unique_ptr<LocalModel>> load(const worker::WorkerConfig& engine) {
+  BATON_TRY(check_model_file(engine.model));
   if (isatty(STDERR_FILENO) == 0) return LocalModel::load(engine, {});
   Progress progress("Loading " + engine.model);
   auto model = LocalModel::load(engine, [&](double share) { progress.set(share); });

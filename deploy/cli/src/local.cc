@@ -26,6 +26,7 @@ Result<std::unique_ptr<LocalModel>> LocalModel::load(const worker::WorkerConfig&
   std::unique_ptr<LocalModel> out(new LocalModel(std::move(model), std::move(text)));
   engine::LocalOptions options;
   options.cache = out->model_.cache;
+  options.context_length = out->model_.context_length;
   options.token_budget = config.token_budget;
   options.chunk_rows =
       config.sequential_prefill ? engine::sequential_prefill_rows : config.chunk_rows;

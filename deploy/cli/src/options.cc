@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include <CLI/CLI.hpp>
 
@@ -28,11 +29,16 @@ void add_sampling(CLI::App& app, Sampling& sampling) {
   app.add_option("--seed", sampling.seed, "The same seed gives the same answer; default: random");
 }
 
+/// Not CLI11's envname: a variable would count as given, and --local would then refuse it.
+std::string from_environment(const char* variable, std::string_view otherwise) {
+  const char* value = std::getenv(variable);
+  return std::string(value != nullptr && *value != '\0' ? value : otherwise);
+}
+
 void add_url(CLI::App& app, std::string& url) {
-  app.add_option("--url", url, "API of a running cluster")
-      ->envname("BATON_URL")
-      ->default_str(std::string(default_url));
-  url = default_url;
+  url = from_environment("BATON_URL", default_url);
+  app.add_option("--url", url, "API of a running cluster; environment BATON_URL")
+      ->capture_default_str();
 }
 
 void add_engine(CLI::App& app, worker::WorkerConfig& engine) {
@@ -167,17 +173,16 @@ Stop usage_error(const std::string& what) {
 }  // namespace
 
 std::string default_model_path() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  std::string folder = variable("BATON_CACHE");
-  if (folder.empty()) {
-    std::string base = variable("XDG_CACHE_HOME");
-    if (base.empty()) base = variable("HOME") + "/.cache";
-    folder = base + "/baton";
-  }
-  return folder + "/" + std::string(model_file);
+  const std::string base =
+      from_environment("XDG_CACHE_HOME", from_environment("HOME", "") + "/.cache");
+  return from_environment("BATON_CACHE", base + "/baton") + "/" + std::string(model_file);
+}
+
+Result<void> check_model_file(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) return ok();
+  return Error(Reason::bad_config,
+               "model: " + path + " is no file; deploy/fetch-model fetches the default model");
 }
 
 ParsedCommand parse_command(std::vector<std::string> arguments) {
@@ -195,9 +200,9 @@ ParsedCommand parse_command(std::vector<std::string> arguments) {
   add_sampling(*chat_command, chat.sampling);
   chat.sampling.max_tokens = 512;
   CLI::App* status_command = app.add_subcommand("status", "Show a running cluster's workers");
-  status.url = default_admin_url;
-  status_command->add_option("--url", status.url, "Admin listener of a router")
-      ->envname("BATON_ADMIN_URL")
+  status.url = from_environment("BATON_ADMIN_URL", default_admin_url);
+  status_command
+      ->add_option("--url", status.url, "Admin listener of a router; environment BATON_ADMIN_URL")
       ->capture_default_str();
   status_command->add_flag("--json", status.json, "Print a JSON object");
   app.add_subcommand("version", "Print the version");

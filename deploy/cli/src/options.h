@@ -75,4 +75,7 @@ ParsedCommand parse_command(std::vector<std::string> arguments);
 /// Where deploy/fetch-model keeps the default model.
 std::string default_model_path();
 
+/// Reason::bad_config when there is no file, and where to get one.
+Result<void> check_model_file(const std::string& path);
+
 }  // namespace baton::cli

@@ -77,8 +77,8 @@ std::string banner(const ClusterFacts& cluster) {
   out += entry("admin", cluster.admin_url + " (/livez /readyz /startupz /metrics /workers)");
   out += entry("metrics", metrics);
   out += entry("try", curl_line(cluster.api_url));
-  out += entry("", "baton chat --url " + cluster.api_url);
-  out += entry("", "baton status --url " + cluster.admin_url);
+  out += entry("", cluster.command + " chat --url " + cluster.api_url);
+  out += entry("", cluster.command + " status --url " + cluster.admin_url);
   return out;
 }
 

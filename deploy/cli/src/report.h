@@ -19,6 +19,7 @@ struct Link {
 };
 
 struct ClusterFacts {
+  std::string command;  ///< how to call `baton`, for lines to paste
   std::string api_url;
   std::string admin_url;                     ///< the router's
   std::vector<boost::json::object> workers;  ///< entries of the router's /workers

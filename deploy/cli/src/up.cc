@@ -50,7 +50,7 @@ Result<void> show_first_answer(Cluster& cluster, Signals& signals, const UpOptio
 Result<void> start(Cluster& cluster, const UpOptions& options) {
   Progress progress("Loading " + std::filesystem::path(options.model).filename().string());
   const Instant began = monotonic_now();
-  const Result<void> started = cluster.start([&](double share) { progress.set(share); });
+  Result<void> started = cluster.start([&](double share) { progress.set(share); });
   if (!started) {
     progress.abandon();
     return started;
@@ -63,7 +63,7 @@ Result<void> serve(Cluster& cluster, Signals& signals, const UpOptions& options)
   BATON_TRY(start(cluster, options));
   BATON_ASSIGN(const ClusterFacts facts, cluster.facts());
   print(banner(facts));
-  const Result<void> answered = show_first_answer(cluster, signals, options);
+  Result<void> answered = show_first_answer(cluster, signals, options);
   if (!options.once.empty()) return answered;
   // A prompt that this model cannot take is no reason to end: others may come.
   if (!answered && signals.stops() == 0) {
@@ -82,11 +82,8 @@ Result<void> serve(Cluster& cluster, Signals& signals, const UpOptions& options)
 
 int up(const UpOptions& options) {
   Signals signals;
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(options.model, error)) {
-    return report(Error(Reason::bad_config, options.model +
-                                                ": there is no such model file; deploy/fetch-model "
-                                                "fetches the default one"));
+  if (const Result<void> found = check_model_file(options.model); !found) {
+    return report(found.error());
   }
   Result<RunFolder> folder = RunFolder::create(options.keep_logs);
   if (!folder) return report(folder.error());

@@ -18,11 +18,10 @@ PrefillCore::PrefillCore(worker::NodeLimits limits, kvcache::PoolConfig pools)
 
 std::vector<worker::NodeEffect> PrefillCore::take_effects() { return std::exchange(effects_, {}); }
 
-// ---- messages
-// ------------------------------------------------------------------------------------
+// ---- messages ----
 
 void PrefillCore::message(const OwnerRef& from, const protocol::Message& message, Instant now) {
-  if (!owners_.is_current(from)) return;
+  if (!owners_.accept(from, limits_.lease, now)) return;
   std::visit([&](const auto& each) { on(from, each, now); }, message);
 }
 
@@ -146,8 +145,7 @@ void PrefillCore::on(const OwnerRef& from, const protocol::Unknown& message, Ins
   }
 }
 
-// ---- ends
-// ----------------------------------------------------------------------------------------
+// ---- ends ----
 
 void PrefillCore::end(RequestId request, const AttemptKey& key, Instant now) {
   const auto found = jobs_.find(request);
@@ -183,6 +181,8 @@ void PrefillCore::end_all_of(const OwnerRef& owner, Countable why, Instant now) 
   for (const AttemptKey& key : keys) {
     effects_.push_back(Counted{why, Reason::lease_expired, {}});
     end(key.request, key, now);
+    // An owner that is only slow learns of it; the others are not connected.
+    send(owner, protocol::Gone{key});
   }
 }
 
@@ -201,8 +201,7 @@ std::vector<AttemptKey> PrefillCore::inventory(const OwnerRef& owner) const {
   return out;
 }
 
-// ---- steps
-// ---------------------------------------------------------------------------------------
+// ---- steps ----
 
 PrefillCore::Job* PrefillCore::job_of(engine::SequenceId sequence) {
   const auto found = by_sequence_.find(sequence);
@@ -328,8 +327,7 @@ void PrefillCore::computation_failed(Job& job, const Error& error) {
   give_back_sequence(job);
 }
 
-// ---- handoffs
-// ------------------------------------------------------------------------------------
+// ---- handoffs ----
 
 void PrefillCore::driver_event(const worker::DriverEvent& event, Instant now) {
   std::visit([&](const auto& each) { on(each, now); }, event);
@@ -361,8 +359,7 @@ void PrefillCore::on(const handoff::SourceIdle& event, Instant) {
   pins_.erase(found);
 }
 
-// ---- load
-// ----------------------------------------------------------------------------------------
+// ---- load ----
 
 protocol::Load PrefillCore::load() const {
   protocol::Load load;

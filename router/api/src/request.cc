@@ -38,8 +38,7 @@ boost::system::result<json::object, ApiError> parse_object(std::string_view body
   return std::move(value.as_object());
 }
 
-// ---- messages
-// ------------------------------------------------------------------------------------
+// ---- messages ----
 
 /// Text, or a list of text parts (R21: no part may bring a URL, file or image).
 std::optional<std::string> content_of(const json::value& value, Fields& fields,
@@ -120,8 +119,7 @@ void read_messages(Fields& fields, tokenizer::jinja::ChatRequest& chat) {
   }
 }
 
-// ---- sampling
-// ------------------------------------------------------------------------------------
+// ---- sampling ----
 
 void read_stops(Fields& fields, ApiRequest& request) {
   const json::value* stop = fields.find("stop");

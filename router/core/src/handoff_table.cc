@@ -35,8 +35,7 @@ std::size_t HandoffTable::handoffs_in_flight() const {
       }));
 }
 
-// ---- admission and placement
-// ---------------------------------------------------------------------
+// ---- admission and placement ----
 
 Result<void> HandoffTable::submit(Submission submission, Instant now) {
   if (entries_.size() >= limits_.requests || queue_.size() >= limits_.queue) {
@@ -140,8 +139,7 @@ void HandoffTable::send_target_if_ready(RequestId id, Entry& entry, Instant) {
        protocol::Target{key_of(id, entry), entry.decode->node, entry.decode->epoch, *entry.grant});
 }
 
-// ---- new attempts
-// --------------------------------------------------------------------------------
+// ---- new attempts ----
 
 bool HandoffTable::may_try_again(RequestId id, Entry& entry, Reason reason,
                                  const std::string& message, Instant now) {
@@ -217,8 +215,7 @@ bool HandoffTable::others_can_take_over(const Entry& entry) const {
   return workers_.place(need_of(entry), unused).has_value();
 }
 
-// ---- workers
-// -------------------------------------------------------------------------------------
+// ---- workers ----
 
 void HandoffTable::worker_up(Worker worker, Instant now) {
   const WorkerRef ref{worker.node, worker.epoch};
@@ -307,249 +304,7 @@ void HandoffTable::worker_lost(RequestId id, Entry& entry, const WorkerRef& work
   }
 }
 
-// ---- messages
-// ------------------------------------------------------------------------------------
-
-void HandoffTable::message(const WorkerRef& from, protocol::Message message, Instant now) {
-  std::visit([&](const auto& each) { on(from, each, now); }, message);
-}
-
-HandoffTable::Entry* HandoffTable::find_current(const WorkerRef& from, const AttemptKey& key) {
-  const auto found = entries_.find(key.request);
-  if (found == entries_.end()) return nullptr;
-  Entry& entry = found->second;
-  if (entry.prefill == from && key.attempt.prefill_leg == entry.attempt.prefill_leg) return &entry;
-  if (entry.decode == from && key.attempt.decode_leg == entry.attempt.decode_leg) return &entry;
-  return nullptr;
-}
-
-/// A worker speaks of an attempt that is not current: whatever it holds is not wanted any more.
-void HandoffTable::answer_stale(const WorkerRef& from, const AttemptKey& key, Instant now) {
-  const auto found = entries_.find(key.request);
-  if (found != entries_.end() && (found->second.prefill == from || found->second.decode == from)) {
-    return;  // its newer leg has ended the older one there
-  }
-  if (debts_.contains({from, key.request})) return;
-  owe(from, protocol::Cancel{key}, key.request, now);
-}
-
-void HandoffTable::on(const WorkerRef& from, const protocol::Granted& message, Instant now) {
-  Entry* entry = find_current(from, message.key);
-  if (entry == nullptr || entry->decode != from) return answer_stale(from, message.key, now);
-  if (entry->grant) return;
-  const RequestId id = message.key.request;
-  if (message.grant.length != need_of(*entry).tokens) {
-    new_decode_leg(id, *entry, Reason::length_mismatch, "the grant has another length", now);
-    return;
-  }
-  entry->grant = message.grant;
-  entry->short_since.reset();
-  if (entry->state == State::placed) entry->state = State::prefilling;
-  entry->state_deadline = now + limits_.handoff_wait;
-  send_target_if_ready(id, *entry, now);
-}
-
-void HandoffTable::on(const WorkerRef& from, const protocol::Refused& message, Instant now) {
-  Entry* entry = find_current(from, message.key);
-  if (entry == nullptr) return;
-  const RequestId id = message.key.request;
-  if (info(message.reason).retry == Retry::never && message.reason != Reason::stale_attempt) {
-    fail(id, message.reason, message.message, now);
-    return;
-  }
-  if (entry->prefill == from) {
-    entry->avoid.insert(from.node);
-    new_attempt(id, *entry, message.reason, message.message, now);
-    return;
-  }
-  // The decode worker has no room (or will not): another one now, or the same one later.
-  if (entry->grant) return;
-  entry->short_since = entry->short_since.value_or(now);
-  entry->avoid.insert(from.node);
-  ++entry->attempt.decode_leg;
-  const std::optional<WorkerRef> other = workers_.place_decode(need_of(*entry), random_);
-  entry->decode = other.value_or(from);
-  constexpr std::int64_t shortest_ms = 10;
-  constexpr std::int64_t longest_ms = 1000;
-  const Duration hint =
-      std::chrono::milliseconds(std::clamp(message.retry_after_ms, shortest_ms, longest_ms));
-  entry->reserve_at = *entry->decode == from ? now + hint : now;
-}
-
-void HandoffTable::on(const WorkerRef& from, const protocol::Tokens& message, Instant now) {
-  Entry* entry = find_current(from, message.key);
-  if (entry == nullptr) return answer_stale(from, message.key, now);
-  const RequestId id = message.key.request;
-  if (entry->prefill == from) {
-    entry->token_of_attempt = true;
-    entry->facts.times.queue += message.times.queue;
-    entry->facts.times.prefill += message.times.prefill;
-    if (entry->state == State::placed || entry->state == State::prefilling) {
-      entry->state = State::transferring;
-      entry->state_deadline = now + limits_.handoff_wait;
-    }
-  } else if (message.times.first_decode > Duration{}) {
-    entry->facts.times.first_decode = message.times.first_decode;
-    entry->facts.times.decode = message.times.decode;
-  }
-  take_tokens(id, *entry, message, now);
-}
-
-void HandoffTable::take_tokens(RequestId id, Entry& entry, const protocol::Tokens& message,
-                               Instant now) {
-  DeliverTokens out{id, static_cast<std::int32_t>(entry.generated.size()), {}};
-  for (std::size_t i = 0; i < message.ids.size(); ++i) {
-    const std::int32_t index = message.first_index + static_cast<std::int32_t>(i);
-    const auto next = static_cast<std::int32_t>(entry.generated.size());
-    if (index < next) continue;  // had already
-    Delivered token{message.ids[i], std::nullopt, std::nullopt};
-    if (!message.digests.empty()) token.digest = message.digests[i];
-    if (!message.logprobs.empty()) token.logprob = message.logprobs[i];
-    if (index == next) {
-      entry.generated.push_back(token.id);
-      out.tokens.push_back(std::move(token));
-    } else if (entry.early.size() < limits_.early_tokens) {
-      entry.early.emplace(index, std::move(token));
-    }
-  }
-  if (!out.tokens.empty()) {
-    entry.attempts_without_token = 0;
-    if (entry.state == State::decoding) entry.state_deadline = now + limits_.token_wait;
-    effects_.push_back(std::move(out));
-  }
-  deliver_early(id, entry);
-  if (!entry.early.empty() && entry.decode) {
-    send(*entry.decode,
-         protocol::Resume{key_of(id, entry), static_cast<std::int32_t>(entry.generated.size())});
-    entry.early.clear();
-  }
-}
-
-void HandoffTable::deliver_early(RequestId id, Entry& entry) {
-  DeliverTokens out{id, static_cast<std::int32_t>(entry.generated.size()), {}};
-  while (!entry.early.empty()) {
-    const auto first = entry.early.begin();
-    const auto next = static_cast<std::int32_t>(entry.generated.size());
-    if (first->first > next) break;
-    if (first->first == next) {
-      entry.generated.push_back(first->second.id);
-      out.tokens.push_back(std::move(first->second));
-    }
-    entry.early.erase(first);
-  }
-  if (!out.tokens.empty()) effects_.push_back(std::move(out));
-}
-
-void HandoffTable::on(const WorkerRef& from, const protocol::Finished& message, Instant now) {
-  Entry* entry = find_current(from, message.key);
-  const RequestId id = message.key.request;
-  if (entry == nullptr) {
-    owe(from, protocol::Release{message.key}, id, now);
-    return;
-  }
-  if (message.finish == FinishReason::error || message.finish == FinishReason::cancelled) {
-    const Reason reason =
-        message.finish == FinishReason::cancelled ? Reason::lease_expired : message.reason;
-    if (info(reason).retry == Retry::never) return fail(id, reason, message.message, now);
-    new_attempt(id, *entry, reason, message.message, now);
-    return;
-  }
-  if (message.tokens > static_cast<std::int32_t>(entry->generated.size())) {
-    send(from,
-         protocol::Resume{key_of(id, *entry), static_cast<std::int32_t>(entry->generated.size())});
-    return;
-  }
-  if (entry->prefill == from && entry->state != State::decoding) {
-    entry->facts.prefill = message.facts;
-    finish(id, message.finish, std::nullopt, now);
-    return;
-  }
-  if (entry->ended_at) return;
-  entry->facts.decode = message.facts;
-  entry->facts.times.first_decode = message.times.first_decode;
-  entry->facts.times.decode = message.times.decode;
-  if (entry->handoff_known || !entry->prefill) {
-    finish(id, message.finish, std::nullopt, now);
-  } else {
-    entry->ended_at = now;
-    entry->finish = message.finish;
-  }
-}
-
-void HandoffTable::on(const WorkerRef& from, const protocol::Owned& message, Instant now) {
-  Entry* entry = find_current(from, message.key);
-  if (entry == nullptr || entry->decode != from) return answer_stale(from, message.key, now);
-  if (entry->state == State::decoding) return;
-  entry->state = State::decoding;
-  entry->lost_since.reset();
-  entry->state_deadline = now + limits_.token_wait;
-  if (entry->handoff_known) release_prefill(message.key.request, *entry, now);
-}
-
-void HandoffTable::release_prefill(RequestId id, Entry& entry, Instant now) {
-  if (!entry.prefill) return;
-  owe(*entry.prefill, protocol::Release{key_of(id, entry)}, id, now);
-  entry.prefill.reset();
-}
-
-void HandoffTable::on(const WorkerRef& from, const protocol::HandoffEnded& message, Instant now) {
-  Entry* entry = find_current(from, message.key);
-  if (entry == nullptr) return answer_stale(from, message.key, now);
-  if (message.key.attempt != entry->attempt || entry->handoff_known) return;
-  const RequestId id = message.key.request;
-  if (message.accepted) {
-    entry->handoff_known = true;
-    entry->facts.handoff = message.facts;
-    entry->facts.times.handoff_exposed += message.facts.exposed;
-    effects_.push_back(HandoffDone{message.facts});
-    if (entry->ended_at) return finish(id, entry->finish, std::nullopt, now);
-    if (entry->state == State::decoding) release_prefill(id, *entry, now);
-    return;
-  }
-  effects_.push_back(HandoffFailed{message.reason});
-  if (entry->state == State::decoding) {
-    entry->handoff_known = true;  // the answer was lost, not the commit
-    return;
-  }
-  if (message.reason == Reason::released) {
-    new_attempt(id, *entry, message.reason, message.message, now);
-  } else {
-    new_decode_leg(id, *entry, message.reason, message.message, now);
-  }
-}
-
-void HandoffTable::on(const WorkerRef& from, const protocol::Gone& message, Instant now) {
-  const auto debt = debts_.find({from, message.key.request});
-  if (debt != debts_.end()) {
-    debts_.erase(debt);
-    return;
-  }
-  Entry* entry = find_current(from, message.key);
-  if (entry == nullptr || message.key.attempt != entry->attempt || entry->ended_at) return;
-  // The worker holds nothing of a request that we count on: its lease ran out there.
-  new_attempt(message.key.request, *entry, Reason::lease_expired,
-              "a worker no longer holds the request", now);
-}
-
-void HandoffTable::on(const WorkerRef& from, const protocol::Report& message, Instant now) {
-  workers_.report(from, message, now);
-}
-
-void HandoffTable::on(const WorkerRef& from, const protocol::Inventory& message, Instant) {
-  protocol::Unknown unknown;
-  for (const AttemptKey& key : message.keys) {
-    const auto debt = debts_.find({from, key.request});
-    if (debt != debts_.end()) {
-      send(from, debt->second.message);
-    } else if (find_current(from, key) == nullptr && !entries_.contains(key.request)) {
-      unknown.keys.push_back(key);
-    }
-  }
-  if (!unknown.keys.empty()) send(from, std::move(unknown));
-}
-
-// ---- time
-// ----------------------------------------------------------------------------------------
+// ---- time ----
 
 void HandoffTable::tick(Instant now) {
   std::erase_if(debts_, [now](const auto& debt) { return now >= debt.second.until; });
@@ -595,8 +350,7 @@ void HandoffTable::check_deadlines(RequestId id, Entry& entry, Instant now) {
   }
 }
 
-// ---- ends
-// ----------------------------------------------------------------------------------------
+// ---- ends ----
 
 void HandoffTable::finish(RequestId id, FinishReason finish, std::optional<Error> error,
                           Instant now) {

@@ -96,8 +96,7 @@ Result<void> RouterProcess::announce() const {
   return ok();
 }
 
-// ---- workers
-// -------------------------------------------------------------------------------------
+// ---- workers ----
 
 void RouterProcess::worker_up(Worker worker) {
   if (!worker.info.model.empty()) worker_model_ = worker.info.model;
@@ -121,8 +120,7 @@ void RouterProcess::bundle(std::string bytes) {
   text_ = std::make_shared<const tokenizer::ModelText>(std::move(*text));
 }
 
-// ---- effects
-// -------------------------------------------------------------------------------------
+// ---- effects ----
 
 void RouterProcess::run_effects() {
   if (running_effects_) return;  // the outer call goes on until there are none
@@ -160,8 +158,7 @@ void RouterProcess::client_gone(RequestId id) {
   run_effects();
 }
 
-// ---- time
-// ----------------------------------------------------------------------------------------
+// ---- time ----
 
 void RouterProcess::tick() {
   const Instant now = monotonic_now();

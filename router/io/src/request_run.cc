@@ -72,8 +72,7 @@ void RequestRun::token_written(Instant at) {
   last_at_ = at;
 }
 
-// ---- ends
-// ----------------------------------------------------------------------------------------
+// ---- ends ----
 
 std::optional<boost::json::object> RequestRun::trace(const RequestFacts& facts) const {
   if (!spec_.request.trace) return std::nullopt;

@@ -133,8 +133,7 @@ void RouterProcess::models(const Responder& responder) {
                   json::serialize(json::object{{"object", "list"}, {"data", {model}}}));
 }
 
-// ---- generation
-// ----------------------------------------------------------------------------------
+// ---- generation ----
 
 RouterProcess::PreparedResult RouterProcess::prepare(const tokenizer::ModelText& text, ApiKind kind,
                                                      const std::string& body) {
@@ -262,8 +261,7 @@ std::string RouterProcess::fingerprint_word() const {
   return "";
 }
 
-// ---- text
-// ----------------------------------------------------------------------------------------
+// ---- text ----
 
 void RouterProcess::tokenize(const net::HttpRequest& request, const Responder& responder) {
   auto parsed = parse_tokenize(request.body);

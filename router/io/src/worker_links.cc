@@ -66,8 +66,7 @@ void WorkerLinks::add(Role role, const Endpoint& endpoint, bool resolved) {
   link.resolved = resolved;
 }
 
-// ---- connecting
-// ----------------------------------------------------------------------------------
+// ---- connecting ----
 
 void WorkerLinks::connect(const LinkKey& key) {
   Link& link = links_.at(key);
@@ -129,8 +128,7 @@ void WorkerLinks::mark(Link& link, bool up) {
   if (link.role == Role::decode) send_peers();
 }
 
-// ---- frames
-// --------------------------------------------------------------------------------------
+// ---- frames ----
 
 void WorkerLinks::write(Link& link, const protocol::Message& message) {
   if (link.connection) {
@@ -231,8 +229,7 @@ void WorkerLinks::send_peers() {
   }
 }
 
-// ---- time
-// ----------------------------------------------------------------------------------------
+// ---- time ----
 
 void WorkerLinks::tick(Instant now) {
   const bool heartbeat = now - last_heartbeat_ >= heartbeat_time;

@@ -20,7 +20,7 @@ struct FaultyPair {
 
   /// Sends messages with the headers "0", "1", …; accepts whatever is offered until nothing more
   /// comes. The headers in the order of the offers.
-  std::vector<std::string> exchange(std::uint64_t count) {
+  std::vector<std::string> exchange(std::uint64_t count, Duration patience = 10s) {
     std::vector<std::string> seen;
     const std::vector from = {pair.sender.extent(0, bytes)};
     fill(from, 1);
@@ -42,7 +42,7 @@ struct FaultyPair {
           }
           return pair.sender.send_dones.size() == count;
         },
-        100ms);
+        patience);
     return seen;
   }
   std::string numbers_up_to(std::uint64_t count) {
@@ -79,7 +79,7 @@ TEST(Fault, TheDefaultPolicyChangesNothing) {
 
 TEST(Fault, ADroppedOfferIsNeverShownAndEndsWhenTheSenderCancels) {
   FaultyPair faulty(FaultPolicy{}, policy([](FaultPolicy& p) { p.drop_offer = 0.3; }));
-  const std::size_t seen = faulty.exchange(50).size();
+  const std::size_t seen = faulty.exchange(50, 200ms).size();
   EXPECT_LT(seen, 50u);
   EXPECT_EQ(seen + faulty.receiver.counts().dropped, 50u);
   EXPECT_EQ(faulty.pair.sender.send_dones.size(), seen);
@@ -137,7 +137,7 @@ TEST(Fault, NoSpaceEveryThirdSendStillDeliversEachOnceInOrderHNG25) {
 
 TEST(Fault, ALostPeerEndsAllThatIsOpen) {
   FaultyPair faulty(policy([](FaultPolicy& p) { p.lose_peer_after_sends = 5; }), FaultPolicy{});
-  faulty.exchange(20);
+  faulty.exchange(20, 200ms);
   EXPECT_TRUE(faulty.pair.sender.is_down(faulty.pair.to_receiver));
   EXPECT_TRUE(faulty.pair.receiver.is_down(faulty.pair.to_sender));
   EXPECT_EQ(faulty.pair.sender.send_dones.size(), 5u);
@@ -147,7 +147,7 @@ TEST(Fault, TheSameSeedGivesTheSameFaults) {
   const FaultPolicy drops = policy([](FaultPolicy& p) { p.drop_offer = 0.5; });
   FaultyPair first(FaultPolicy{}, drops);
   FaultyPair second(FaultPolicy{}, drops);
-  EXPECT_EQ(joined(first.exchange(40)), joined(second.exchange(40)));
+  EXPECT_EQ(joined(first.exchange(40, 200ms)), joined(second.exchange(40, 200ms)));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """How far llama.cpp on the same file and positions is from float32: the bar for our fast kernels.
 Not part of the tests; its result is committed as data/llamacpp_accuracy.json.
 
-    v/bin/python tests/golden/models/make_smollm2.py MODEL.gguf LOGITS.npy
+    v/bin/python tests/golden/models/make_real_models.py smollm2 MODEL.gguf LOGITS.npy
     v2/bin/pip install llama-cpp-python
     v2/bin/python tests/golden/models/llamacpp_accuracy.py MODEL.gguf LOGITS.npy
 """

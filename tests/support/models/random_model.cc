@@ -117,8 +117,34 @@ class Maker {
     number("attention.head_count_kv", spec_.kv_heads);
     number("attention.key_length", spec_.head_dim);
     writer_.add_f32(spec_.family + ".attention.layer_norm_rms_epsilon", 1e-5f);
+    if (spec_.text) text_fields();
     if (spec_.window > 0) number("attention.sliding_window", spec_.window);
     if (spec_.family == "gemma3") number("attention.sliding_window_pattern", 2);
+  }
+
+  /// Sentencepiece without pieces: <unk>, <s>, </s>, the 256 bytes, and fillers that no text has.
+  void text_fields() {
+    BATON_CHECK(spec_.vocabulary >= text_vocabulary);
+    std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+    std::vector<std::int32_t> types = {2, 3, 3};
+    constexpr std::string_view digits = "0123456789ABCDEF";
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      tokens.push_back({'<', '0', 'x', digits[byte / 16], digits[byte % 16], '>'});
+      types.push_back(6);
+    }
+    while (tokens.size() < static_cast<std::size_t>(spec_.vocabulary)) {
+      tokens.push_back("<filler" + std::to_string(tokens.size()) + ">");
+      types.push_back(5);
+    }
+    writer_.add_string("tokenizer.ggml.model", "llama");
+    writer_.add_strings("tokenizer.ggml.tokens", tokens);
+    writer_.add_i32s("tokenizer.ggml.token_type", types);
+    writer_.add_f32s("tokenizer.ggml.scores", std::vector<float>(tokens.size()));
+    writer_.add_u32("tokenizer.ggml.bos_token_id", 1);
+    writer_.add_u32("tokenizer.ggml.eos_token_id", 2);
+    writer_.add_u32("tokenizer.ggml.unknown_token_id", 0);
+    writer_.add_string("tokenizer.chat_template",
+                       "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}");
   }
 
   void add_layer(const std::string& prefix) {

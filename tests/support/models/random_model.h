@@ -25,8 +25,13 @@ struct RandomModel {
   int window = 0;  ///< llama: of all layers; gemma3: of every layer but each second one
   bool bias = false;
   bool tied_output = false;
+  /// Adds a tokenizer of single bytes, an end id and a chat template; needs a vocabulary of at
+  /// least text_vocabulary.
+  bool text = false;
   std::uint64_t seed = 1;
 };
+
+inline constexpr int text_vocabulary = 259;
 
 /// Matrices N(0, 2 / sqrt(inputs)), embeddings N(0, 1), norms U(0.5, 1.5), biases N(0, 0.5), then
 /// stored in `type` (norms and biases stay F32).

@@ -85,6 +85,7 @@ TEST(RateModel, AStaleMeasurementOfASizeThatIsNoLongerPlannedGivesWay) {
   model.observe(large, std::chrono::seconds(20));
   StepShape small;
   small.add(0, 64);
+  model.observe(small, std::chrono::seconds(2));
   for (int i = 0; i < 50; ++i) model.observe(small, std::chrono::milliseconds(64));
   EXPECT_LE(model.predict(large), std::chrono::milliseconds(600));
 }
@@ -93,6 +94,7 @@ TEST(RateModel, SizesBetweenTheKeptOnesConvergeToo) {
   RateModel model;
   StepShape shape;
   shape.add(0, 84);
+  model.observe(shape, std::chrono::milliseconds(500));
   for (int i = 0; i < 60; ++i) model.observe(shape, std::chrono::milliseconds(50));
   EXPECT_NEAR(seconds(model.predict(shape)), 0.05, 0.005);
 }

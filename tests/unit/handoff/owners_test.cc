@@ -29,6 +29,15 @@ TEST(Owners, ALeaseLastsFromTheLastHeartbeat) {
   EXPECT_FALSE(owners.is_current(first));
 }
 
+TEST(Owners, AMessageAfterTheLeaseMakesTheOwnerKnownAgain) {
+  Owners owners;
+  owners.heard_from(first, seconds(5), start);
+  owners.take_expired(start + seconds(6));
+  EXPECT_TRUE(owners.accept(first, seconds(5), start + seconds(7)));
+  EXPECT_TRUE(owners.is_current(first));
+  EXPECT_FALSE(owners.accept(second, seconds(5), start + seconds(7)));
+}
+
 protocol::AttemptKey key(std::uint64_t request, std::uint32_t prefill, std::uint32_t decode) {
   return {{request, 1}, {prefill, decode}};
 }

@@ -258,5 +258,15 @@ TEST_F(Forward, needs_no_longer_context_than_the_models_own) {
   }
 }
 
+TEST_F(Forward, R14_refuses_a_context_whose_position_tables_are_out_of_proportion) {
+  const auto file = test::make_random_model({.head_dim = 64});
+  auto config = config_from(file).value();
+  config.context_length = 1 << 24;
+  const auto model = Model::load(file, config, *kernels_, {});
+  ASSERT_TRUE(model.has_error());
+  EXPECT_EQ(model.error().reason(), Reason::bad_config);
+  EXPECT_TRUE(Model::load(file, config, *kernels_, {.context_length = 4096}).has_value());
+}
+
 }  // namespace
 }  // namespace baton::models

@@ -65,6 +65,11 @@ class FrameLinkTest : public ::testing::Test {
     ASSERT_TRUE(thread_.wait_until([&] { return !accepted_.empty(); }));
   }
 
+  /// For the test's thread: another connection may be coming in at this moment.
+  Side& accepted(std::size_t index) {
+    return *thread_.on_loop([&] { return accepted_.at(index).get(); });
+  }
+
   bool send(Side& side, const std::string& payload) {
     return thread_.on_loop([&] { return side.link->send(payload); });
   }
@@ -98,7 +103,7 @@ TEST_F(FrameLinkTest, FramesArriveWholeAndInOrderInBothDirections) {
       EXPECT_TRUE(accepted_[0]->link->send(payload));
     }
   });
-  ASSERT_TRUE(wait_frames(*accepted_[0], sent.size()));
+  ASSERT_TRUE(wait_frames(accepted(0), sent.size()));
   ASSERT_TRUE(wait_frames(side, sent.size()));
   thread_.on_loop([&] {
     EXPECT_EQ(accepted_[0]->frames, sent);
@@ -114,14 +119,14 @@ TEST_F(FrameLinkTest, TheEndOfOneSideIsToldToTheOtherOnceAndNotToItself) {
   Side side;
   connect(side);
   send(side, "hello");
-  ASSERT_TRUE(wait_frames(*accepted_[0], 1));
+  ASSERT_TRUE(wait_frames(accepted(0), 1));
   thread_.on_loop([&] {
     side.link->send("last words");
     side.link->close();
     EXPECT_FALSE(side.link->send("too late"));
     EXPECT_FALSE(side.link->open());
   });
-  EXPECT_EQ(wait_closed(*accepted_[0]), Reason::transport_failed);
+  EXPECT_EQ(wait_closed(accepted(0)), Reason::transport_failed);
   thread_.on_loop([&] {
     EXPECT_EQ(accepted_[0]->frames, (std::vector<std::string>{"hello", "last words"}));
     EXPECT_FALSE(side.closed.has_value());
@@ -139,9 +144,9 @@ TEST_F(FrameLinkTest, SEC15AStrayHttpClientIsClosedAtOnceAndOthersAreNotDisturbe
   stray.read_all(2s);
   EXPECT_TRUE(stray.closed());
   ASSERT_TRUE(thread_.wait_until([&] { return accepted_.size() == 2; }));
-  EXPECT_EQ(wait_closed(*accepted_[1]), Reason::protocol_violation);
+  EXPECT_EQ(wait_closed(accepted(1)), Reason::protocol_violation);
   send(side, "still here");
-  EXPECT_TRUE(wait_frames(*accepted_[0], 2));
+  EXPECT_TRUE(wait_frames(accepted(0), 2));
   thread_.on_loop([&] { side.link->close(); });
 }
 
@@ -184,7 +189,7 @@ TEST_F(FrameLinkTest, R7AnAnnouncedLengthAboveTheLimitClosesTheLink) {
   client.send(encode_frame("good") + std::string("\x7f\xff\xff\xff", 4));
   client.read_all();
   EXPECT_TRUE(client.closed());
-  EXPECT_EQ(wait_closed(*accepted_[0]), Reason::protocol_violation);
+  EXPECT_EQ(wait_closed(accepted(0)), Reason::protocol_violation);
   thread_.on_loop([&] { EXPECT_EQ(accepted_[0]->frames, (std::vector<std::string>{"good"})); });
 }
 
@@ -197,9 +202,9 @@ TEST_F(FrameLinkTest, AFullOutboxFailsTheLinkAndBlocksNobody) {
   ASSERT_TRUE(thread_.wait_until([&] { return !accepted_.empty(); }));
   const std::string payload(100'000, 'x');
   bool refused = false;
-  for (int i = 0; i < 1000 && !refused; ++i) refused = !send(*accepted_[0], payload);
+  for (int i = 0; i < 1000 && !refused; ++i) refused = !send(accepted(0), payload);
   EXPECT_TRUE(refused);
-  EXPECT_EQ(wait_closed(*accepted_[0]), Reason::overloaded);
+  EXPECT_EQ(wait_closed(accepted(0)), Reason::overloaded);
 }
 
 TEST_F(FrameLinkTest, TheOutboxIsBoundedInFramesToo) {
@@ -288,7 +293,7 @@ TEST_F(FrameLinkTest, TheServersEndClosesItsLinks) {
   Side side;
   connect(side);
   send(side, "hello");
-  ASSERT_TRUE(wait_frames(*accepted_[0], 1));
+  ASSERT_TRUE(wait_frames(accepted(0), 1));
   thread_.on_loop([&] { server_.reset(); });
   EXPECT_EQ(wait_closed(side), Reason::transport_failed);
   EXPECT_FALSE(thread_.on_loop([&] { return accepted_[0]->closed.has_value(); }));

@@ -26,6 +26,13 @@ std::vector<OwnerRef> Owners::take_expired(Instant now) {
   return out;
 }
 
+bool Owners::accept(const OwnerRef& owner, Duration lease, Instant now) {
+  const auto found = leases_.find(owner.node);
+  if (found != leases_.end()) return found->second.epoch == owner.epoch;
+  leases_.emplace(owner.node, Lease{owner.epoch, now + lease});
+  return true;
+}
+
 bool Owners::is_current(const OwnerRef& owner) const {
   const auto found = leases_.find(owner.node);
   return found != leases_.end() && found->second.epoch == owner.epoch;

@@ -48,7 +48,6 @@ struct RopeRow {
   bool interleaved = false;
 };
 
-inline constexpr int max_head_dim = 512;
 inline constexpr int max_queries = 24;
 
 /// One query head of one row; it sees keys [first, last].

@@ -25,6 +25,11 @@ namespace {
 /// Memory of an emptied outbox that is worth keeping for the next bytes.
 constexpr std::size_t kept_capacity_bytes = 64 * 1024;
 
+/// Bytes not sent yet that the kernel takes of one connection. By default it takes megabytes and
+/// asks for more only when a third of them is gone: a slow reader would look like a stalled one,
+/// and what waits for a stalled one would not be bounded by us.
+constexpr int kernel_unsent_bytes = 64 * 1024;
+
 template <typename T>
 void set_option(TcpSocket& socket, int level, int name, T value) {
   // Failing options degrade detection of dead peers, nothing else: the caller's deadlines remain.
@@ -37,6 +42,7 @@ TcpStream::TcpStream(EventLoop& loop, TcpSocket socket) : loop_(loop), socket_(s
   error_code ec;
   socket_.non_blocking(true, ec);
   socket_.set_option(tcp::no_delay(true), ec);
+  set_option(socket_, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kernel_unsent_bytes);
   const auto remote = socket_.remote_endpoint(ec);
   if (!ec) {
     peer_address_ = remote.address().to_string();

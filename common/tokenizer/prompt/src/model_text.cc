@@ -1,5 +1,7 @@
 #include "baton/tokenizer/prompt/model_text.h"
 
+#include <ctime>
+
 #include "baton/base/log.h"
 
 namespace baton::tokenizer {
@@ -8,6 +10,15 @@ namespace {
 std::optional<std::string> spelling(const TokenizerSpec& spec, std::optional<TokenId> id) {
   if (!id) return std::nullopt;
   return spec.tokens.at(static_cast<std::size_t>(*id));
+}
+
+/// Templates that write today's date ask for it; every router of a cluster gives the same.
+jinja::CivilTime utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  return {parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+          parts.tm_hour,        parts.tm_min,     parts.tm_sec};
 }
 
 }  // namespace
@@ -32,7 +43,9 @@ Result<std::vector<TokenId>> ModelText::chat_ids(const jinja::ChatRequest& chat)
   if (!template_) {
     return Error(Reason::no_chat_template, "this model has no chat template; use /v1/completions");
   }
-  BATON_ASSIGN(const jinja::Text text, template_->render(chat));
+  jinja::RenderOptions options;
+  options.now = utc_now();
+  BATON_ASSIGN(const jinja::Text text, template_->render(chat, options));
   std::vector<Segment> segments;
   for (const jinja::Segment& part : jinja::segments(text)) {
     segments.push_back({part.text, !part.is_user_data});

@@ -3,14 +3,17 @@
 // trust.
 #include "baton/transport/loopback/loopback.h"
 
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "baton/base/check.h"
+#include "baton/transport/descriptor.h"
 #include "baton/transport/memory.h"
 
 namespace baton::transport {
@@ -77,16 +80,18 @@ class Loopback final : public Transport {
   void cancel_send(SendId id) override;
   void cancel_receive(OfferId) override {}  // a copy ends inside accept()
   void poll(Duration max_wait, std::vector<Event>& events) override;
+  int arm() override;
   void wake() override;
 
  private:
   // All below: the hub's mutex is held.
   PeerId add_peer(PairToken token);
+  void signal();
   // A template, since GCC 12 takes a moved temporary variant for uninitialized.
   template <typename T>
   void push(T event) {
     events_.emplace_back(std::move(event));
-    changed_.notify_one();
+    signal();
   }
   void end(PeerId id, Status status, const Error& error);
   void end_both(PeerId id);
@@ -102,7 +107,7 @@ class Loopback final : public Transport {
   std::uint64_t next_offer_ = 1;
   std::vector<Event> events_;
   bool woken_ = false;
-  std::condition_variable changed_;
+  Descriptor signal_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 };
 
 PeerId Loopback::add_peer(PairToken token) {
@@ -238,18 +243,41 @@ void Loopback::cancel_send(SendId id) {
 }
 
 void Loopback::poll(Duration max_wait, std::vector<Event>& events) {
-  std::unique_lock lock(hub().mutex);
-  changed_.wait_for(lock, max_wait, [this] { return woken_ || !events_.empty(); });
-  woken_ = false;
-  events.insert(events.end(), std::make_move_iterator(events_.begin()),
-                std::make_move_iterator(events_.end()));
-  events_.clear();
+  const Instant until = monotonic_now() + max_wait;
+  for (;;) {
+    {
+      const std::scoped_lock lock(hub().mutex);
+      std::uint64_t count = 0;
+      [[maybe_unused]] const ssize_t drained = read(signal_.get(), &count, sizeof(count));
+      if (woken_ || !events_.empty() || monotonic_now() >= until) {
+        woken_ = false;
+        events.insert(events.end(), std::make_move_iterator(events_.begin()),
+                      std::make_move_iterator(events_.end()));
+        events_.clear();
+        return;
+      }
+    }
+    pollfd waited = {signal_.get(), POLLIN, 0};
+    const timespec timeout = to_timespec(until - monotonic_now());
+    ppoll(&waited, 1, &timeout, nullptr);
+  }
+}
+
+int Loopback::arm() {
+  const std::scoped_lock lock(hub().mutex);
+  return woken_ || !events_.empty() ? -1 : signal_.get();
+}
+
+void Loopback::signal() {
+  const std::uint64_t one = 1;
+  // A full counter means that a signal is pending already.
+  [[maybe_unused]] const ssize_t written = write(signal_.get(), &one, sizeof(one));
 }
 
 void Loopback::wake() {
   const std::scoped_lock lock(hub().mutex);
   woken_ = true;
-  changed_.notify_one();
+  signal();
 }
 
 }  // namespace

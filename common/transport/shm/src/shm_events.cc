@@ -24,11 +24,6 @@ constexpr std::size_t max_strangers = 64;
 
 Error violation(std::string message) { return {Reason::protocol_violation, std::move(message)}; }
 
-timespec to_timespec(Duration duration) {
-  const auto count = std::max<std::int64_t>(duration.count(), 0);
-  return {static_cast<time_t>(count / 1'000'000'000), static_cast<long>(count % 1'000'000'000)};
-}
-
 }  // namespace
 
 void ShmTransport::watch(int descriptor, bool for_write, bool add) {
@@ -59,10 +54,10 @@ void ShmTransport::poll(Duration max_wait, std::vector<Event>& events) {
 }
 
 int ShmTransport::arm() {
-  const bool failing = std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
-    return entry.second.failure.has_value();
-  });
-  return failing || !events_.empty() || !copies_.empty() ? -1 : epoll_.get();
+  const bool due = !events_.empty() || !copies_.empty() ||
+                   std::any_of(peers_.begin(), peers_.end(),
+                               [](const auto& entry) { return entry.second.failure.has_value(); });
+  return due ? -1 : epoll_.get();
 }
 
 void ShmTransport::sleep_until(Instant until) {

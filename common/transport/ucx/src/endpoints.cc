@@ -75,6 +75,7 @@ void UcxTransport::close(PeerId id) {
 void UcxTransport::meet_strangers() {
   while (Descriptor socket_fd = accept_from(listener_.get())) {
     if (strangers_.size() >= max_strangers) continue;  // closes it
+    watch(socket_fd.get(), false);
     strangers_.push_back(
         {Handshake(std::move(socket_fd)), monotonic_now() + options_.hello_deadline});
   }

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -18,11 +19,6 @@ namespace {
 /// often.
 constexpr Duration look_interval = std::chrono::milliseconds(1);
 
-timespec to_timespec(Duration duration) {
-  const auto count = std::max<std::int64_t>(duration.count(), 0);
-  return {static_cast<time_t>(count / 1'000'000'000), static_cast<long>(count % 1'000'000'000)};
-}
-
 }  // namespace
 
 Result<void> UcxTransport::start() {
@@ -30,7 +26,10 @@ Result<void> UcxTransport::start() {
   BATON_ASSIGN(const SocketAddress address, parse_socket_address(options_.bind_address));
   BATON_ASSIGN(listener_, listen_at(address));
   wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_) return Error(Reason::io_error, "eventfd");
+  epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  if (!wake_ || !epoll_) return Error(Reason::io_error, "no descriptors are left");
+  watch(wake_.get(), false);
+  watch(listener_.get(), false);
   return ok();
 }
 
@@ -114,8 +113,6 @@ Instant UcxTransport::next_deadline(Instant until) const {
   const auto consider = [&](Instant instant) { until = std::min(until, instant); };
   for (const auto& [id, peer] : peers_) {
     if (peer.state == Peer::State::connecting) consider(peer.deadline);
-    // UCX may finish a forced close without an event.
-    if (peer.link && peer.link->closing) consider(monotonic_now() + std::chrono::milliseconds(1));
   }
   for (const Stranger& stranger : strangers_) consider(stranger.deadline);
   const auto grace = [&](const Link& link, std::optional<Instant> cancelled_at) {
@@ -126,47 +123,34 @@ Instant UcxTransport::next_deadline(Instant until) const {
   return until;
 }
 
-std::optional<std::vector<pollfd>> UcxTransport::arm_all() {
-  std::vector<pollfd> waited = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
-  for (const Stranger& stranger : strangers_) {
-    waited.push_back({stranger.handshake.descriptor(), POLLIN, 0});
+/// Adds to what arm()'s descriptor covers; a closed descriptor leaves by itself.
+void UcxTransport::watch(int descriptor, bool for_write) const {
+  epoll_event event = {};
+  event.events = for_write ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, descriptor, &event);
   }
-  for (const auto& [id, peer] : peers_) {
-    if (!peer.link || !peer.link->handshake) continue;
-    const Handshake& handshake = *peer.link->handshake;
-    const int events = handshake.wants_write() ? POLLIN | POLLOUT : POLLIN;
-    waited.push_back({handshake.descriptor(), static_cast<short>(events), 0});
-    if (peer.link->endpoint == nullptr) continue;
-    if (ucp_worker_arm(peer.link->worker->get()) != UCS_OK) return std::nullopt;
-    waited.push_back({peer.link->worker->event_descriptor(), POLLIN, 0});
-  }
-  return waited;
-}
-
-void UcxTransport::sleep_until(Instant until) {
-  std::optional<std::vector<pollfd>> waited = arm_all();
-  if (!waited) return;
-  const timespec timeout = to_timespec(until - monotonic_now());
-  ppoll(waited->data(), waited->size(), &timeout, nullptr);
 }
 
 int UcxTransport::arm() {
-  const bool failing = std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
-    return entry.second.failure || (entry.second.link && entry.second.link->failure);
-  });
-  if (failing || !events_.empty() || !finished_sends_.empty() || !finished_receives_.empty()) {
-    return -1;
+  if (!events_.empty() || woken_) return -1;
+  for (const auto& [id, peer] : peers_) {
+    // UCX may finish a forced close without an event.
+    if (peer.failure || (peer.link && peer.link->failure)) return -1;
+    if (!peer.link) continue;
+    watch(peer.link->handshake->descriptor(), peer.link->handshake->wants_write());
+    if (peer.link->endpoint == nullptr) continue;
+    if (ucp_worker_arm(peer.link->worker->get()) != UCS_OK) return -1;  // something came meanwhile
+    watch(peer.link->worker->event_descriptor(), false);
   }
-  const std::optional<std::vector<pollfd>> waited = arm_all();
-  if (!waited) return -1;
-  armed_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-  if (!armed_) return -1;
-  for (const pollfd& each : *waited) {
-    epoll_event event = {};
-    event.events = (each.events & POLLOUT) != 0 ? EPOLLIN | EPOLLOUT : EPOLLIN;
-    if (epoll_ctl(armed_.get(), EPOLL_CTL_ADD, each.fd, &event) != 0) return -1;
-  }
-  return armed_.get();
+  return epoll_.get();
+}
+
+void UcxTransport::sleep_until(Instant until) {
+  pollfd waited = {arm(), POLLIN, 0};
+  if (waited.fd < 0) return;
+  const timespec timeout = to_timespec(until - monotonic_now());
+  ppoll(&waited, 1, &timeout, nullptr);
 }
 
 void UcxTransport::wake() {

@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include <poll.h>
 #include <ucp/api/ucp.h>
 
 #include "baton/transport/memory.h"
@@ -125,8 +124,7 @@ class UcxTransport final : public Transport {
   void expire(Instant now);
   Instant next_deadline(Instant until) const;
   void sleep_until(Instant until);
-  /// What to sleep on; nothing when something came in meanwhile.
-  std::optional<std::vector<pollfd>> arm_all();
+  void watch(int descriptor, bool for_write) const;
 
   // endpoints.cc
   static void on_endpoint_error(void* argument, ucp_ep_h endpoint, ucs_status_t status);
@@ -179,7 +177,7 @@ class UcxTransport final : public Transport {
   std::vector<Event> events_;
   Descriptor listener_;
   Descriptor wake_;
-  Descriptor armed_;  ///< what arm() gave out last
+  Descriptor epoll_;  ///< sleeps on all descriptors of all connections
   Instant next_look_{};
   bool woken_ = false;
 };

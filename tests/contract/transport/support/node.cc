@@ -11,9 +11,35 @@
 namespace baton::transport::test {
 namespace {
 
-std::byte pattern(std::uint64_t seed, std::size_t position) {
-  const std::uint64_t mixed = (seed * 0x9E3779B97F4A7C15 + position) * 0xD1B54A32D192ED03;
-  return static_cast<std::byte>(mixed >> 56);
+/// Random bytes whose number has no factor in common with any block size: a payload that is shifted
+/// or swapped does not match.
+const std::vector<std::byte>& noise() {
+  static const std::vector<std::byte> bytes = [] {
+    std::vector<std::byte> made(65'521);
+    std::mt19937 random(1);
+    for (std::byte& byte : made) byte = static_cast<std::byte>(random());
+    return made;
+  }();
+  return bytes;
+}
+
+/// Calls `visit(memory, expected, bytes)` for each run of the pattern in the extents' first
+/// `bytes`; the number of bytes visited.
+template <typename Visit>
+std::size_t for_each_run(std::span<const Extent> extents, std::uint64_t seed, std::size_t bytes,
+                         const Visit& visit) {
+  std::size_t position = 0;
+  for (const Extent& extent : extents) {
+    for (std::size_t done = 0; done < extent.bytes && position < bytes;) {
+      const std::size_t start = (seed * 7919 + position) % noise().size();
+      const std::size_t run =
+          std::min({extent.bytes - done, noise().size() - start, bytes - position});
+      visit(extent.data + done, noise().data() + start, run);
+      done += run;
+      position += run;
+    }
+  }
+  return position;
 }
 
 std::unique_ptr<Transport> must_make(std::string_view name, const Options& options) {
@@ -124,24 +150,23 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 }
 
 void fill(std::span<const Extent> extents, std::uint64_t seed) {
-  std::size_t position = 0;
-  for (const Extent& extent : extents) {
-    for (std::size_t i = 0; i < extent.bytes; ++i) extent.data[i] = pattern(seed, position++);
-  }
+  for_each_run(extents, seed, ~std::size_t{0},
+               [](std::byte* memory, const std::byte* expected, std::size_t bytes) {
+                 std::memcpy(memory, expected, bytes);
+               });
 }
 
 bool matches(std::span<const Extent> extents, std::uint64_t seed, std::size_t bytes) {
-  std::size_t position = 0;
-  for (const Extent& extent : extents) {
-    for (std::size_t i = 0; i < extent.bytes && position < bytes; ++i) {
-      if (extent.data[i] != pattern(seed, position++)) return false;
-    }
-  }
-  return position == bytes;
+  bool equal = true;
+  const auto compare = [&](const std::byte* memory, const std::byte* expected, std::size_t run) {
+    equal = equal && std::memcmp(memory, expected, run) == 0;
+  };
+  return for_each_run(extents, seed, bytes, compare) == bytes && equal;
 }
 
 bool untouched(std::span<const std::byte> bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == guard; });
+  if (bytes.empty()) return true;
+  return bytes[0] == guard && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
 }
 
 std::vector<Extent> uneven(Node& node, std::size_t offset, std::size_t bytes, std::size_t count,

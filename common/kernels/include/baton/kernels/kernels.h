@@ -21,6 +21,9 @@
 
 namespace baton::kernels {
 
+/// Attention keeps its state on the stack: larger heads are refused (by a CHECK).
+inline constexpr int max_head_dim = 1024;
+
 /// Row-major float32 matrix; row r starts at data + r * stride.
 struct Rows {
   float* data = nullptr;
@@ -137,7 +140,7 @@ class Kernels {
   virtual void write_kv(const CacheGeometry& cache, ConstRows k, ConstRows v,
                         std::span<const RowSpan> spans) = 0;
   /// Causal attention over the cache, which already holds the step's own rows. Blocks that hold a
-  /// visible key must be there. head_dim <= 512. Rows that no query sees may hold anything.
+  /// visible key must be there. Rows that no query sees may hold anything.
   virtual void attention(const AttentionArgs& args) = 0;
   /// out = act(gate) * up.
   virtual void gated(Activation activation, ConstRows gate, ConstRows up, Rows out) = 0;

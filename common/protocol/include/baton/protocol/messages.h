@@ -62,7 +62,7 @@ struct Work {
   friend bool operator==(const Work&, const Work&) = default;
 };
 
-// ---- hello -------------------------------------------------------------------------------------
+// ---- hello ----
 
 /// First message of every connection, from the side that connected.
 struct Hello {
@@ -93,7 +93,7 @@ struct HelloRefused {
   std::string message;
 };
 
-// ---- router → worker ---------------------------------------------------------------------------
+// ---- router → worker ----
 
 /// Asks a decode worker for blocks. Creates state.
 struct Reserve {
@@ -149,7 +149,7 @@ struct Unknown {
 /// Asks for the tokenizer bundle.
 struct BundleRequest {};
 
-// ---- worker → router ---------------------------------------------------------------------------
+// ---- worker → router ----
 
 struct Granted {
   AttemptKey key;
@@ -220,7 +220,7 @@ struct BundlePart {
   std::string bytes;
 };
 
-// ---- prefill ↔ decode --------------------------------------------------------------------------
+// ---- prefill ↔ decode ----
 
 /// Last message of a handoff (prefill to decode).
 struct Commit {

@@ -1,9 +1,14 @@
-// Owner of a file descriptor.
+// Owner of a file descriptor, and how long to sleep on one.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <ctime>
 #include <utility>
 
 #include <unistd.h>
+
+#include "baton/base/time.h"
 
 namespace baton::transport {
 
@@ -26,5 +31,11 @@ class Descriptor {
  private:
   int value_ = -1;
 };
+
+/// For ppoll; a negative duration is none.
+inline timespec to_timespec(Duration duration) {
+  const std::int64_t count = std::max<std::int64_t>(duration.count(), 0);
+  return {static_cast<time_t>(count / 1'000'000'000), static_cast<long>(count % 1'000'000'000)};
+}
 
 }  // namespace baton::transport

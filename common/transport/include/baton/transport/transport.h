@@ -68,7 +68,8 @@ struct ReceiveDone {
 struct PeerUp {
   PeerId peer;
 };
-/// Comes once, after all Done events of the peer's sends and receives.
+/// Comes once, after all Done events of the peer's sends and receives. Its offers that were never
+/// accepted are over; accepting one still gives ReceiveDone(cancelled).
 struct PeerDown {
   PeerId peer;
   Error error;
@@ -84,8 +85,8 @@ class Transport {
   /// Where peers connect to; opaque, <= 4 KiB, sent over control.
   virtual std::string address() const = 0;
 
-  /// Makes a cache arena usable in extents. Called before the first send or accept from it; the
-  /// buffer outlives the transport.
+  /// Makes a cache arena usable in extents, of which it is the only permitted memory. Called before
+  /// the first send or accept from it; the buffer outlives the transport.
   virtual Result<void> register_memory(tensor::SharedBuffer& memory) = 0;
 
   /// Starts connecting; PeerUp or PeerDown follows.
@@ -97,26 +98,32 @@ class Transport {
 
   /// Sends are delivered as offers in the order of the calls. Reason::no_space: too many are open,
   /// nothing was started, try again after a SendDone. Reason::transport_failed: the peer is down.
+  /// Reason::invalid_request: a limit or unregistered memory. SendDone's status is what became of
+  /// the receive: ok, truncated, refused, cancelled (by either side), failed; or peer_lost, when
+  /// that cannot be known any more.
   virtual Result<void> send(SendId id, PeerId peer, std::span<const std::byte> header,
                             std::span<const Extent> extents) = 0;
   /// Receives the payload into `extents`, in order. Bytes received = min(announced, room) (R12);
-  /// a payload larger than the room ends as truncated.
+  /// a payload larger than the room ends as truncated. Extents outside registered memory are a
+  /// failed CHECK. An offer that its sender has cancelled, or whose peer is gone, ends in
+  /// ReceiveDone(cancelled) and touches nothing.
   virtual void accept(OfferId offer, std::span<const Extent> extents) = 0;
   /// Ends the offer without a ReceiveDone; the sender gets SendDone(refused).
   virtual void refuse(OfferId offer) = 0;
 
+  /// SendDone follows: cancelled, or whatever the receiver had done before it learned of this.
   virtual void cancel_send(SendId id) = 0;
-  /// ReceiveDone follows; only then is the memory reusable.
+  /// ReceiveDone follows; only then is the memory reusable. An offer that was not accepted stays
+  /// as it is.
   virtual void cancel_receive(OfferId offer) = 0;
 
   /// Makes progress and appends events. Spins briefly, then sleeps up to `max_wait` on a descriptor
   /// until there is something to do or wake() is called.
   virtual void poll(Duration max_wait, std::vector<Event>& events) = 0;
   /// For a thread that drives several transports and sleeps on all of them: a descriptor that
-  /// becomes readable when poll() has something to do or wake() was called, or -1 when poll() has
-  /// something to do already (or the transport cannot tell). Called before each sleep; deadlines do
-  /// not wake the descriptor, so that the sleep must be bounded.
-  virtual int arm() { return -1; }
+  /// becomes readable when poll() has something to do, or -1 when it has already. Called before
+  /// each sleep.
+  virtual int arm() = 0;
   virtual void wake() = 0;
 };
 

@@ -1,6 +1,7 @@
 // A model made ready to compute: what a worker process and `baton complete --local` share.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,7 +20,8 @@ struct EngineModel {
   std::unique_ptr<models::Model> model;
   std::string bundle;  ///< tokenizer and chat template, see tokenizer::serialise()
   std::vector<TokenId> end_ids;
-  engine::CacheShape cache;  ///< positions resolved; no memory taken yet
+  std::int64_t context_length = 0;  ///< longest sequence: configured, or the model's own
+  engine::CacheShape cache;         ///< positions resolved; no memory taken yet
 };
 
 /// Uses model, threads, kernels, context_length and the cache's options of `config`. `progress` is

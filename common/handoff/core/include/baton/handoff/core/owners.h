@@ -29,7 +29,10 @@ class Owners {
   /// Owners whose lease has passed; they are forgotten.
   std::vector<OwnerRef> take_expired(Instant now);
 
-  /// Only the current life of a node id may create state.
+  /// A message came on this owner's connection. False for an earlier life of a node id that has a
+  /// newer one; an owner whose lease had run out is known again.
+  bool accept(const OwnerRef& owner, Duration lease, Instant now);
+
   bool is_current(const OwnerRef& owner) const;
 
   std::vector<OwnerRef> all() const;

@@ -76,6 +76,7 @@ class FaultTransport final : public Transport {
   void cancel_send(SendId id) override;
   void cancel_receive(OfferId offer) override { inner_->cancel_receive(offer); }
   void poll(Duration max_wait, std::vector<Event>& events) override;
+  int arm() override { return held_.empty() ? inner_->arm() : -1; }
   void wake() override { inner_->wake(); }
 
  private:
