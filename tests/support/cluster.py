@@ -92,15 +92,24 @@ class Cluster:
             router.start()
 
     def close(self, failed: bool = False) -> None:
+        if failed:
+            self.show_state()
         for process in self.processes:
             if process.process is not None:
                 process.kill()
-        if failed:
-            self.show_logs()
 
-    def show_logs(self) -> None:
+    def show_state(self) -> None:
+        """The ends of the logs and whatever is not zero, for whoever reads about a failure."""
         for process in self.processes:
             print(f"---- {process.node} ----\n{process.tail()}", file=sys.stderr)
+            try:
+                samples = process.metrics().samples if process.running else {}
+            except OSError:
+                continue  # stopped, or just about to listen
+            for (name, labels), value in samples.items():
+                if value and not name.endswith(("_bucket", "_sum")):
+                    shown = ",".join("=".join(pair) for pair in sorted(labels))
+                    print(f"{name}{{{shown}}} {value:g}", file=sys.stderr)
 
     def wait_ready(self, seconds: float = 60) -> "Cluster":
         """All ready, and every prefill node paired with every decode node."""
