@@ -1,10 +1,13 @@
 """The relay: what prefill computed is continued by decode on another process, bit for bit."""
 
 import concurrent.futures
+import json
+import subprocess
 
 import pytest
 
-from support.cluster import COMPLETIONS, Cluster, completion
+from support.cluster import Cluster, default_model
+from support.process import BUILD
 
 UNIT, BLOCK = 16, 64
 # Lengths of the prompts: short ones, unit and block edges with both neighbours, chunk and tile
@@ -20,7 +23,21 @@ def prompt_of(length: int) -> list[int]:
     return [1 + (length * 7919 + i * 104729 + i * i * 31) % 49000 for i in range(length)]
 
 
-def answer_of(cluster: Cluster, length: int, max_tokens: int = 4) -> tuple:
+def local_answers(folder, lengths, max_tokens: int = 6) -> dict:
+    batch = folder / "batch.jsonl"
+    batch.write_text("".join(
+        json.dumps({"prompt": prompt_of(length), "max_tokens": max_tokens}) + "\n"
+        for length in lengths))
+    done = subprocess.run(
+        [BUILD / "bin/baton", "complete", "--local", "--model", default_model(), "--batch", batch,
+         "--json", "--logits-digest", "--ignore-eos", "--temperature", "0"],
+        capture_output=True, text=True, check=True)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    return {length: (answer["token_ids"], answer["logits_digests"])
+            for length, answer in zip(lengths, answers, strict=True)}
+
+
+def answer_of(cluster: Cluster, length: int, max_tokens: int = 6) -> tuple:
     out = cluster.complete(prompt_of(length), max_tokens=max_tokens, ignore_eos=True)
     assert out.finish == "length", out
     assert len(out.trace["logits_digests"]) == max_tokens
@@ -72,19 +89,26 @@ def test_decode_computes_no_row_of_a_prompt_that_it_was_handed(cluster):
 
 
 @pytest.fixture(scope="module")
-def reference(cluster):
+def reference(tmp_path_factory):
+    """Token ids and digests of every logits row of one process without a handoff."""
     assert len(LENGTHS) >= 50
-    return all_answers(cluster, LENGTHS)
+    return local_answers(tmp_path_factory.mktemp("local"), LENGTHS)
 
 
-@pytest.mark.parametrize("transport", ["shm", "ucx"])
-def test_handed_over_requests_at_once_have_the_same_bits(tmp_path, reference, transport):
+@pytest.mark.parametrize("transport, at_once", [("shm", 1), ("ucx", 4)])
+def test_handed_over_requests_have_the_bits_of_one_process(tmp_path, reference, transport, at_once):
     with Cluster(tmp_path, worker_options={"transports": transport}) as cluster:
-        answers = all_answers(cluster, LENGTHS, at_once=4)
+        answers = all_answers(cluster, LENGTHS, at_once)
         used = cluster.complete(prompt_of(20), max_tokens=2).trace["handoff"]["transport"]
         assert used == transport
         cluster.wait_baseline()
     assert answers == reference
+
+
+def test_many_requests_at_once_have_the_bits_of_one_process(cluster, reference):
+    lengths = LENGTHS[::2]
+    answers = all_answers(cluster, lengths, at_once=12)
+    assert answers == {length: reference[length] for length in lengths}
 
 
 def test_a_prefill_node_that_takes_one_token_at_a_time_has_the_same_bits(tmp_path, reference):

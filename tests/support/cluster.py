@@ -85,9 +85,10 @@ class Cluster:
 
     def start_routers(self) -> None:
         for router in self.routers:
-            router.options.update(
-                prefill=[each.announced["control"] for each in self.prefill],
-                decode=[each.announced["control"] for each in self.decode], **self.router_options)
+            router.options.update({
+                "prefill": [each.announced["control"] for each in self.prefill],
+                "decode": [each.announced["control"] for each in self.decode],
+                **self.router_options})
             router.start()
 
     def close(self, failed: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 from dataclasses import dataclass
 
 
@@ -54,6 +55,7 @@ class Stream:
         self.path, self.payload = path, json.dumps({**body, "stream": True})
         self.answer = None
         self.connection.request("POST", path, self.payload, {"Content-Type": "application/json"})
+        self.socket = self.connection.sock
 
     def __enter__(self) -> "Stream":
         return self
@@ -83,6 +85,10 @@ class Stream:
                 yield "[DONE]"
                 return
             yield json.loads(data)
+
+    def abort(self) -> None:
+        """From any thread: the client is gone, whatever another thread reads."""
+        self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         # The socket belongs to the answer once there is one; closing both ends the connection.
