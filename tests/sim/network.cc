@@ -33,12 +33,15 @@ std::string describe(const protocol::Message& message) {
   return out;
 }
 
+void raise(Attempt& known, const Attempt& attempt) {
+  known.prefill_leg = std::max(known.prefill_leg, attempt.prefill_leg);
+  known.decode_leg = std::max(known.decode_leg, attempt.decode_leg);
+}
+
 /// The newest legs that a worker was asked for, and the planted bug that takes older ones for them.
 void track_legs(Worker& w, protocol::Message& message, bool raise) {
   const auto asked = [&w](const protocol::AttemptKey& key) {
-    Attempt& newest = w.newest[key.request];
-    newest.prefill_leg = std::max(newest.prefill_leg, key.attempt.prefill_leg);
-    newest.decode_leg = std::max(newest.decode_leg, key.attempt.decode_leg);
+    raise(w.newest[key.request], key.attempt);
   };
   const auto ended = [&w, raise](protocol::AttemptKey& key) {
     const auto newest = w.newest.find(key.request);
@@ -102,18 +105,18 @@ void Simulation::at_worker(Router& r, Worker& w, protocol::Message message) {
   count_message(message);
 }
 
-/// What a worker has called gone does not come back.
+/// What a worker has called gone does not come back, unless a newer leg was asked for.
 void Simulation::check_gone(Worker& w, const protocol::Message& message) {
-  const auto leg = [&w](const protocol::AttemptKey& key) {
-    return w.role == Role::prefill ? key.attempt.prefill_leg : key.attempt.decode_leg;
-  };
   const auto alive = [&](const protocol::AttemptKey& key) {
     const auto gone = w.gone.find(key.request);
-    if (gone != w.gone.end() && leg(key) <= gone->second) violation("an ended attempt is back");
+    if (gone == w.gone.end() || key.attempt.prefill_leg > gone->second.prefill_leg ||
+        key.attempt.decode_leg > gone->second.decode_leg) {
+      return;
+    }
+    violation(w.name + " brings an ended attempt back: " + describe(message));
   };
   if (const auto* gone = std::get_if<protocol::Gone>(&message)) {
-    std::uint32_t& last = w.gone[gone->key.request];
-    last = std::max(last, leg(gone->key));
+    raise(w.gone[gone->key.request], gone->key.attempt);
   }
   if (const auto* granted = std::get_if<protocol::Granted>(&message)) alive(granted->key);
   if (const auto* tokens = std::get_if<protocol::Tokens>(&message)) alive(tokens->key);

@@ -49,9 +49,9 @@ struct Worker {
   /// blocks that were held all the time.
   std::map<std::pair<int, std::int32_t>, std::uint64_t> tickets;
   std::map<std::string, RouterLink> routers;
-  std::map<std::string, LinkId> links;      ///< prefill: by decode node; decode: by prefill node
-  std::map<RequestId, Attempt> newest;      ///< what routers asked for last
-  std::map<RequestId, std::uint32_t> gone;  ///< the worker's own leg of the last Gone
+  std::map<std::string, LinkId> links;  ///< prefill: by decode node; decode: by prefill node
+  std::map<RequestId, Attempt> newest;  ///< what routers asked for last
+  std::map<RequestId, Attempt> gone;    ///< what the worker no longer holds
 };
 
 /// A data message on its way.

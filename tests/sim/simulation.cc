@@ -68,8 +68,8 @@ bool Simulation::quiet() const {
   const bool ended = std::all_of(clients_.begin(), clients_.end(), [](const auto& each) {
     return each.second.ended || each.second.dropped;
   });
-  const bool idle = std::all_of(workers_.begin(), workers_.end(), [](const auto& each) {
-    return each.second.alive && each.second.core->idle();
+  const bool idle = std::all_of(workers_.begin(), workers_.end(), [this](const auto& each) {
+    return each.second.alive && each.second.core->idle() && now_ >= each.second.stopped_until;
   });
   const bool even = std::all_of(routers_.begin(), routers_.end(), [](const auto& each) {
     return each.second.alive && each.second.table->debts() == 0;
