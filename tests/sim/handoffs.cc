@@ -50,7 +50,7 @@ void Simulation::drive(Worker& w, handoff::LayerReady& c) {
   w.sender->units_ready(c.source, c.layer, ready.first, digests, v, c.computed_at, now_);
 }
 void Simulation::drive(Worker& w, handoff::CommitSource& c) {
-  w.sender->commit(c.source, c.first_index, c.tokens, now_);
+  w.sender->commit(c.source, c.first_index, c.tokens, c.sampled_at, now_);
 }
 void Simulation::drive(Worker& w, handoff::SetTarget& c) {
   w.sender->target(c.source, c.key, c.node, c.epoch, c.grant, now_);

@@ -33,7 +33,7 @@ std::string describe(const protocol::Message& message) {
   return out;
 }
 
-void raise(Attempt& known, const Attempt& attempt) {
+void raise_to(Attempt& known, const Attempt& attempt) {
   known.prefill_leg = std::max(known.prefill_leg, attempt.prefill_leg);
   known.decode_leg = std::max(known.decode_leg, attempt.decode_leg);
 }
@@ -41,7 +41,7 @@ void raise(Attempt& known, const Attempt& attempt) {
 /// The newest legs that a worker was asked for, and the planted bug that takes older ones for them.
 void track_legs(Worker& w, protocol::Message& message, bool raise) {
   const auto asked = [&w](const protocol::AttemptKey& key) {
-    raise(w.newest[key.request], key.attempt);
+    raise_to(w.newest[key.request], key.attempt);
   };
   const auto ended = [&w, raise](protocol::AttemptKey& key) {
     const auto newest = w.newest.find(key.request);
@@ -116,7 +116,7 @@ void Simulation::check_gone(Worker& w, const protocol::Message& message) {
     violation(w.name + " brings an ended attempt back: " + describe(message));
   };
   if (const auto* gone = std::get_if<protocol::Gone>(&message)) {
-    raise(w.gone[gone->key.request], gone->key.attempt);
+    raise_to(w.gone[gone->key.request], gone->key.attempt);
   }
   if (const auto* granted = std::get_if<protocol::Granted>(&message)) alive(granted->key);
   if (const auto* tokens = std::get_if<protocol::Tokens>(&message)) alive(tokens->key);
