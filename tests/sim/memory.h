@@ -41,7 +41,7 @@ class Memory {
   Unit& unit(std::uint32_t group, std::uint32_t layer, int component, std::int32_t block,
              std::uint32_t index) {
     Unit& unit = units_[{group, layer, component, block, index}];
-    if (unit.empty()) unit.assign(unit_positions, 0xDDDDDDDDDDDDDDDDULL);
+    if (unit.empty()) unit.assign(unit_positions, poison);
     return unit;
   }
   Unit& unit(const handoff::Piece& piece, std::uint32_t i) {
@@ -49,8 +49,15 @@ class Memory {
                 piece.unit + i);
   }
   void clear() { units_.clear(); }
+  /// What a freed block holds is nobody's any more.
+  void poison_block(std::uint32_t group, std::int32_t block) {
+    for (auto& [key, unit] : units_) {
+      if (std::get<0>(key) == group && std::get<3>(key) == block) unit.clear();
+    }
+  }
 
  private:
+  static constexpr std::uint64_t poison = 0xDDDDDDDDDDDDDDDDULL;
   std::map<Key, Unit> units_;
 };
 

@@ -33,7 +33,7 @@ def _dies_with_parent() -> None:
 
 
 def flags_of(options: dict) -> list[str]:
-    """{"cache_tokens": 512, "no_x": True} -> ["--cache-tokens", "512", "--no-x"]; a list repeats."""
+    """{"cache_tokens": 8, "no_x": True} -> ["--cache-tokens", "8", "--no-x"]; a list repeats."""
     out = []
     for name, value in options.items():
         for each in value if isinstance(value, (list, tuple)) else [value]:

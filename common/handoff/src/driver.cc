@@ -116,7 +116,7 @@ class Driver::Loop {
     Instant last_activity = monotonic_now();
     Instant last_tick = last_activity;
     while (!stop_) {
-      const bool busy = handle_commands() | poll_transports();
+      const bool busy = poll();
       const Instant now = monotonic_now();
       if (busy) last_activity = now;
       if (now - last_tick >= tick_time) {
@@ -142,6 +142,24 @@ class Driver::Loop {
     [[maybe_unused]] const ssize_t read = ::read(wake_, &count, sizeof(count));
   }
 
+  /// One turn. What the transports bring may answer a command that is still in the mailbox (an
+  /// offer for a grant that was just opened), so commands are handled after the events were taken
+  /// and before they are looked at.
+  bool poll() {
+    std::vector<std::pair<std::size_t, transport::Event>> arrived;
+    for (std::size_t index = 0; index < config_.transports.size(); ++index) {
+      std::vector<transport::Event> events;
+      config_.transports[index]->poll(Duration{}, events);
+      for (transport::Event& event : events) arrived.emplace_back(index, std::move(event));
+    }
+    const bool commanded = handle_commands();
+    for (auto& [index, event] : arrived) {
+      std::visit([this, at = index](auto& each) { handle(at, each); }, event);
+      run_effects();
+    }
+    return commanded || !arrived.empty();
+  }
+
   bool handle_commands() {
     std::vector<Mail> mails = mailbox_.drain();
     for (Mail& mail : mails) {
@@ -153,20 +171,6 @@ class Driver::Loop {
       run_effects();
     }
     return !mails.empty();
-  }
-
-  bool poll_transports() {
-    bool any = false;
-    for (std::size_t index = 0; index < config_.transports.size(); ++index) {
-      std::vector<transport::Event> events;
-      config_.transports[index]->poll(Duration{}, events);
-      for (transport::Event& event : events) {
-        std::visit([this, index](auto& each) { handle(index, each); }, event);
-        run_effects();
-      }
-      any = any || !events.empty();
-    }
-    return any;
   }
 
   // ---- commands ----

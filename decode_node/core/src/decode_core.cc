@@ -55,7 +55,8 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Heartbeat& message, In
 Result<void> DecodeCore::admit(const protocol::Reserve& message) const {
   if (draining_) return Error(Reason::draining, "the decode worker is shutting down");
   const std::int64_t length = message.work.length();
-  if (!pools_.could_fit(length + 1, limits_.plan.chunk_rows)) {
+  constexpr std::int64_t handed_over_rows = 2;  // see on(Reserve)
+  if (!pools_.could_fit(length + 1, std::max(limits_.plan.chunk_rows, handed_over_rows))) {
     return Error(Reason::prompt_exceeds_pool,
                  "a prompt of " + std::to_string(length) + " tokens is larger than the cache");
   }
@@ -89,9 +90,11 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Inst
   const std::int64_t wanted =
       std::min<std::int64_t>(limits_.headroom_tokens, message.work.sampling.max_tokens);
   kvcache::SequenceBlocks blocks;
-  // Other sequences grow optimistically; this one starts with room for its first tokens.
-  const bool roomy = pools_.extend(blocks, {length, length + 1, length + wanted});
-  if (!roomy && !pools_.extend(blocks, {length, length + 1, length + 1})) {
+  // From the last position of the prompt on: its unit comes even when no later query sees it
+  // (handoff::first_needed_unit). Other sequences grow optimistically; this one starts with room
+  // for its first tokens.
+  const bool roomy = pools_.extend(blocks, {length - 1, length + 1, length + wanted});
+  if (!roomy && !pools_.extend(blocks, {length - 1, length + 1, length + 1})) {
     pools_.release(blocks);
     return refuse(from, message.key, Error(Reason::no_space, "no free blocks now"));
   }

@@ -341,6 +341,10 @@ void PrefillCore::on(const handoff::SourceAccepted& event, Instant) {
   job->source_begun = false;  // the source ends by itself
   job->outcome = protocol::HandoffEnded{event.key, true, Reason::internal, "", event.facts};
   send(job->owner, *job->outcome);
+  if (job->key != event.key) {
+    // A newer target came while the acceptance was on its way from the transport thread.
+    refuse(job->owner, job->key, Error(Reason::released, "the units of this attempt are gone"));
+  }
   give_back_sequence(*job);
 }
 

@@ -29,7 +29,7 @@ void HandoffTable::answer_stale(const WorkerRef& from, const AttemptKey& key, In
     return;  // its newer leg has ended the older one there
   }
   if (debts_.contains({from, key.request})) return;
-  owe(from, protocol::Cancel{key}, key.request, now);
+  owe(from, protocol::Cancel{key}, now);
 }
 
 void HandoffTable::on(const WorkerRef& from, const protocol::Granted& message, Instant now) {
@@ -68,26 +68,26 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Refused& message, I
   ++entry->attempt.decode_leg;
   const std::optional<WorkerRef> other = workers_.place_decode(need_of(*entry), random_);
   entry->decode = other.value_or(from);
+  const bool refused_before = entry->avoid.contains(entry->decode->node);
   constexpr std::int64_t shortest_ms = 10;
   constexpr std::int64_t longest_ms = 1000;
   const Duration hint =
       std::chrono::milliseconds(std::clamp(message.retry_after_ms, shortest_ms, longest_ms));
-  entry->reserve_at = *entry->decode == from ? now + hint : now;
+  entry->reserve_at = refused_before ? now + hint : now;
 }
 
 void HandoffTable::on(const WorkerRef& from, const protocol::Tokens& message, Instant now) {
   Entry* entry = find_current(from, message.key);
   if (entry == nullptr) return answer_stale(from, message.key, now);
   const RequestId id = message.key.request;
-  if (entry->prefill == from) {
-    entry->token_of_attempt = true;
+  if (entry->prefill == from && !std::exchange(entry->token_of_attempt, true)) {
     entry->facts.times.queue += message.times.queue;
     entry->facts.times.prefill += message.times.prefill;
     if (entry->state == State::placed || entry->state == State::prefilling) {
       entry->state = State::transferring;
       entry->state_deadline = now + limits_.handoff_wait;
     }
-  } else if (message.times.first_decode > Duration{}) {
+  } else if (entry->decode == from && message.times.first_decode > Duration{}) {
     entry->facts.times.first_decode = message.times.first_decode;
     entry->facts.times.decode = message.times.decode;
   }
@@ -98,8 +98,8 @@ void HandoffTable::take_tokens(RequestId id, Entry& entry, const protocol::Token
                                Instant now) {
   DeliverTokens out{id, static_cast<std::int32_t>(entry.generated.size()), {}};
   for (std::size_t i = 0; i < message.ids.size(); ++i) {
-    const std::int32_t index = message.first_index + static_cast<std::int32_t>(i);
-    const auto next = static_cast<std::int32_t>(entry.generated.size());
+    const std::int64_t index = message.first_index + static_cast<std::int64_t>(i);
+    const auto next = static_cast<std::int64_t>(entry.generated.size());
     if (index < next) continue;  // had already
     Delivered token{message.ids[i], std::nullopt, std::nullopt};
     if (!message.digests.empty()) token.digest = message.digests[i];
@@ -107,8 +107,8 @@ void HandoffTable::take_tokens(RequestId id, Entry& entry, const protocol::Token
     if (index == next) {
       entry.generated.push_back(token.id);
       out.tokens.push_back(std::move(token));
-    } else if (entry.early.size() < limits_.early_tokens) {
-      entry.early.emplace(index, std::move(token));
+    } else if (index - next <= static_cast<std::int64_t>(limits_.early_tokens)) {
+      entry.early.emplace(static_cast<std::int32_t>(index), std::move(token));
     }
   }
   if (!out.tokens.empty()) {
@@ -117,11 +117,11 @@ void HandoffTable::take_tokens(RequestId id, Entry& entry, const protocol::Token
     effects_.push_back(std::move(out));
   }
   deliver_early(id, entry);
-  if (!entry.early.empty() && entry.decode) {
-    send(*entry.decode,
-         protocol::Resume{key_of(id, entry), static_cast<std::int32_t>(entry.generated.size())});
-    entry.early.clear();
-  }
+  // A gap is asked for once; when the answer is lost with its connection, the next one asks again.
+  const auto gap = static_cast<std::int32_t>(entry.generated.size());
+  if (entry.early.empty() || !entry.decode || entry.resumed_at == gap) return;
+  entry.resumed_at = gap;
+  send(*entry.decode, protocol::Resume{key_of(id, entry), gap});
 }
 
 void HandoffTable::deliver_early(RequestId id, Entry& entry) {
@@ -143,7 +143,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Finished& message, 
   Entry* entry = find_current(from, message.key);
   const RequestId id = message.key.request;
   if (entry == nullptr) {
-    owe(from, protocol::Release{message.key}, id, now);
+    owe(from, protocol::Release{message.key}, now);
     return;
   }
   if (message.finish == FinishReason::error || message.finish == FinishReason::cancelled) {
@@ -187,7 +187,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Owned& message, Ins
 
 void HandoffTable::release_prefill(RequestId id, Entry& entry, Instant now) {
   if (!entry.prefill) return;
-  owe(*entry.prefill, protocol::Release{key_of(id, entry)}, id, now);
+  owe(*entry.prefill, protocol::Release{key_of(id, entry)}, now);
   entry.prefill.reset();
 }
 
@@ -206,9 +206,10 @@ void HandoffTable::on(const WorkerRef& from, const protocol::HandoffEnded& messa
     return;
   }
   effects_.push_back(HandoffFailed{message.reason});
-  if (entry->state == State::decoding) {
+  if (entry->state == State::decoding || entry->ended_at) {
     entry->handoff_known = true;  // the answer was lost, not the commit
-    return;
+    if (entry->ended_at) return finish(id, entry->finish, std::nullopt, now);
+    return release_prefill(id, *entry, now);
   }
   if (message.reason == Reason::released) {
     new_attempt(id, *entry, message.reason, message.message, now);
@@ -220,7 +221,12 @@ void HandoffTable::on(const WorkerRef& from, const protocol::HandoffEnded& messa
 void HandoffTable::on(const WorkerRef& from, const protocol::Gone& message, Instant now) {
   const auto debt = debts_.find({from, message.key.request});
   if (debt != debts_.end()) {
-    debts_.erase(debt);
+    // A late answer about an earlier attempt says nothing about what this debt is for.
+    const Attempt owed = debt->second.attempt;
+    const Attempt gone = message.key.attempt;
+    if (gone.prefill_leg >= owed.prefill_leg && gone.decode_leg >= owed.decode_leg) {
+      debts_.erase(debt);
+    }
     return;
   }
   Entry* entry = find_current(from, message.key);
@@ -238,9 +244,13 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Inventory& message,
   protocol::Unknown unknown;
   for (const AttemptKey& key : message.keys) {
     const auto debt = debts_.find({from, key.request});
+    const auto entry = entries_.find(key.request);
+    // While it takes part with a newer leg, that leg is on its way there.
+    const bool takes_part =
+        entry != entries_.end() && (entry->second.prefill == from || entry->second.decode == from);
     if (debt != debts_.end()) {
       send(from, debt->second.message);
-    } else if (find_current(from, key) == nullptr && !entries_.contains(key.request)) {
+    } else if (!takes_part) {
       unknown.keys.push_back(key);
     }
   }

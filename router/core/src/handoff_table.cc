@@ -180,6 +180,8 @@ void HandoffTable::new_attempt(RequestId id, Entry& entry, Reason reason,
   entry.decode.reset();
   entry.grant.reset();
   entry.token_of_attempt = false;
+  entry.early.clear();
+  entry.resumed_at.reset();
   entry.target_sent = false;
   entry.handoff_known = false;
   entry.reserve_at.reset();
@@ -194,13 +196,14 @@ void HandoffTable::new_decode_leg(RequestId id, Entry& entry, Reason reason,
                                   const std::string& message, Instant now) {
   if (!may_try_again(id, entry, reason, message, now)) return;
   if (entry.decode) {
-    owe(*entry.decode, protocol::Cancel{key_of(id, entry)}, id, now);
+    owe(*entry.decode, protocol::Cancel{key_of(id, entry)}, now);
     entry.avoid.insert(entry.decode->node);
   }
   ++entry.attempt.decode_leg;
   entry.grant.reset();
   entry.target_sent = false;
   entry.handoff_known = false;
+  entry.resumed_at.reset();
   entry.decode = workers_.place_decode(need_of(entry), random_);
   if (!entry.decode) {
     entry.lost_since = entry.lost_since.value_or(now);
@@ -259,8 +262,8 @@ void HandoffTable::repeat_to(const WorkerRef& worker, RequestId id, Entry& entry
   if (entry.decode == worker) {
     entry.lost_since.reset();
     if (entry.state == State::decoding) {
-      send(worker,
-           protocol::Resume{key_of(id, entry), static_cast<std::int32_t>(entry.generated.size())});
+      entry.resumed_at = static_cast<std::int32_t>(entry.generated.size());
+      send(worker, protocol::Resume{key_of(id, entry), *entry.resumed_at});
     } else if (!entry.grant) {
       send_reserve(id, entry, now);
     }
@@ -307,6 +310,7 @@ void HandoffTable::worker_lost(RequestId id, Entry& entry, const WorkerRef& work
 // ---- time ----
 
 void HandoffTable::tick(Instant now) {
+  workers_.forget_lost(now, limits_.forget_worker);
   std::erase_if(debts_, [now](const auto& debt) { return now >= debt.second.until; });
   for (RequestId id : ids()) {
     const auto found = entries_.find(id);
@@ -335,13 +339,12 @@ void HandoffTable::check_deadlines(RequestId id, Entry& entry, Instant now) {
       return fail(id, Reason::no_worker,
                   "no prefill and decode workers of one model are available; try again", now);
     case State::placed:
+    case State::prefilling:  // without a wait for a grant, the request's deadline bounds these
       if (entry.decode && !entry.grant) {
         new_decode_leg(id, entry, Reason::deadline_exceeded, "the decode worker did not answer",
                        now);
       }
       return;
-    case State::prefilling:
-      return;  // bounded by the request's deadline
     case State::transferring:
       return new_attempt(id, entry, Reason::deadline_exceeded, "the handoff took too long", now);
     case State::decoding:
@@ -364,15 +367,23 @@ void HandoffTable::finish(RequestId id, FinishReason finish, std::optional<Error
 
 /// What the entry's workers hold is cancelled; a worker that has finished is released, which is the
 /// same to it.
-void HandoffTable::let_go(RequestId id, Entry& entry, Instant now) {
+void HandoffTable::let_go(RequestId id, const Entry& entry, Instant now) {
   const AttemptKey key = key_of(id, entry);
-  if (entry.prefill) owe(*entry.prefill, protocol::Cancel{key}, id, now);
-  if (entry.decode) owe(*entry.decode, protocol::Cancel{key}, id, now);
+  if (entry.prefill) owe(*entry.prefill, protocol::Cancel{key}, now);
+  if (entry.decode) owe(*entry.decode, protocol::Cancel{key}, now);
 }
 
-void HandoffTable::owe(const WorkerRef& worker, protocol::Message message, RequestId id,
+void HandoffTable::owe(const WorkerRef& worker, const protocol::Cancel& cancel, Instant now) {
+  owe(worker, cancel, cancel.key, now);
+}
+
+void HandoffTable::owe(const WorkerRef& worker, const protocol::Release& release, Instant now) {
+  owe(worker, release, release.key, now);
+}
+
+void HandoffTable::owe(const WorkerRef& worker, protocol::Message message, const AttemptKey& key,
                        Instant now) {
-  debts_[{worker, id}] = Debt{message, now + 2 * limits_.lease};
+  debts_[{worker, key.request}] = Debt{message, key.attempt, now + 2 * limits_.lease};
   send(worker, std::move(message));
 }
 

@@ -40,6 +40,14 @@ void Workers::report(const WorkerRef& worker, const protocol::Report& report, In
                 [now](const Pending& entry) { return now - entry.since > report_age; });
 }
 
+void Workers::forget_lost(Instant now, Duration age) {
+  std::erase_if(workers_, [&](const auto& entry) {
+    const bool lost = !entry.second.up && now - entry.second.down_since >= age;
+    if (lost) pending_.erase(entry.first);
+    return lost;
+  });
+}
+
 const Worker* Workers::find(const NodeId& node) const {
   const auto found = workers_.find(node);
   return found == workers_.end() ? nullptr : &found->second;

@@ -45,8 +45,13 @@ std::vector<OwnerRef> Owners::all() const {
 }
 
 void Tombstones::put(const protocol::AttemptKey& key, protocol::Message answer, Instant until) {
-  const bool fresh = !stones_.contains(key.request);
-  stones_[key.request] = Stone{key.attempt, std::move(answer), until};
+  const auto [found, fresh] = stones_.try_emplace(key.request);
+  Stone& stone = found->second;
+  // A late message about an earlier attempt does not bring the later ones back.
+  stone.attempt.prefill_leg = std::max(stone.attempt.prefill_leg, key.attempt.prefill_leg);
+  stone.attempt.decode_leg = std::max(stone.attempt.decode_leg, key.attempt.decode_leg);
+  stone.answer = std::move(answer);
+  stone.until = until;
   if (!fresh) return;
   order_.push_back(key.request);
   if (stones_.size() > capacity_) {

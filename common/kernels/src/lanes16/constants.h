@@ -1,4 +1,4 @@
-// Numbers that define the class lanes16. Changing any of them is a new revision (ARCHITECTURE.md, Numerics).
+// Numbers that define the class lanes16. Changing one is a new revision (ARCHITECTURE.md).
 #pragma once
 
 namespace baton::kernels {

@@ -67,6 +67,7 @@ class HandoffTable {
     std::vector<TokenId> generated;  ///< delivered
     std::size_t base = 0;            ///< of these, known when the prefill leg began
     std::map<std::int32_t, Delivered> early;
+    std::optional<std::int32_t> resumed_at;  ///< the gap that was asked for last
     int attempts_without_token = 0;
     std::set<NodeId> avoid;
     Instant submitted;
@@ -82,6 +83,7 @@ class HandoffTable {
   /// Something that a worker may still hold for an attempt that is over.
   struct Debt {
     protocol::Message message;  ///< Cancel or Release
+    Attempt attempt;            ///< that it is about
     Instant until;
   };
   using DebtKey = std::pair<WorkerRef, RequestId>;
@@ -127,8 +129,11 @@ class HandoffTable {
   void answer_stale(const WorkerRef& from, const protocol::AttemptKey& key, Instant now);
 
   void send(const WorkerRef& worker, protocol::Message message);
-  void owe(const WorkerRef& worker, protocol::Message message, RequestId id, Instant now);
-  void let_go(RequestId id, Entry& entry, Instant now);
+  void owe(const WorkerRef& worker, const protocol::Cancel& cancel, Instant now);
+  void owe(const WorkerRef& worker, const protocol::Release& release, Instant now);
+  void owe(const WorkerRef& worker, protocol::Message message, const protocol::AttemptKey& key,
+           Instant now);
+  void let_go(RequestId id, const Entry& entry, Instant now);
   /// The entry is gone after this.
   void finish(RequestId id, protocol::FinishReason finish, std::optional<Error> error, Instant now);
   void fail(RequestId id, Reason reason, std::string message, Instant now) {

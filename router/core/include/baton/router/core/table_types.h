@@ -28,6 +28,7 @@ struct TableLimits {
   Duration lease = std::chrono::seconds(5);
   int attempts_without_token = 2;  ///< new attempts in a row that brought no token
   std::size_t early_tokens = 256;  ///< kept ahead of a gap
+  Duration forget_worker = std::chrono::minutes(10);  ///< after it was lost; beyond every wait
 };
 
 struct Submission {

@@ -55,6 +55,9 @@ class Workers {
   void went_down(const WorkerRef& worker, Instant now);
   void report(const WorkerRef& worker, const protocol::Report& report, Instant now);
 
+  /// Forgets workers that have been down for `age`: names of pods do not come back.
+  void forget_lost(Instant now, Duration age);
+
   const Worker* find(const NodeId& node) const;
   bool is_up(const WorkerRef& worker) const;
   const std::map<NodeId, Worker>& all() const { return workers_; }
