@@ -21,7 +21,7 @@ METRICS = {
     "baton_inter_token_latency_seconds": ("histogram", set()),
     "baton_request_phase_seconds": ("histogram", {"phase"}),
     "baton_handoff_seconds": ("histogram", set()),
-    "baton_handoff_bytes_total": ("counter", set()),
+    "baton_handoff_bytes_total": ("counter", {"direction"}),
     "baton_handoff_failures_total": ("counter", {"reason"}),
     "baton_handoffs_in_flight": ("gauge", set()),
     "baton_cache_usage_ratio": ("gauge", {"group"}),

@@ -64,7 +64,9 @@ Probe::Probe(metrics::Registry& r, protocol::Role role, int groups)
       cache_blocks_(r.gauges("baton_cache_blocks", "Blocks in all", group_axis(groups))),
       quarantined_(r.gauges("baton_cache_quarantined_blocks", "Blocks held by open receives alone",
                             group_axis(groups))),
-      load_seconds_(r.gauge("baton_model_load_seconds", "Time that loading the model took")) {}
+      load_seconds_(r.gauge("baton_model_load_seconds", "Time that loading the model took")) {
+  r.gauges("baton_build_info", "The version that runs: 1", {"version", {BATON_VERSION}})[0].set(1);
+}
 
 void Probe::counted(const Counted& event) {
   const auto reason = static_cast<std::size_t>(event.reason);

@@ -53,7 +53,9 @@ Probe::Probe(metrics::Registry& r)
       running_(r.gauge("baton_running_requests", "Requests that are placed on workers")),
       debts_(r.gauge("baton_unconfirmed_releases", "Releases that workers have not confirmed")),
       workers_up_(r.gauges("baton_workers_up", "Workers that are connected and answer",
-                           {"worker_role", {"prefill", "decode"}})) {}
+                           {"worker_role", {"prefill", "decode"}})) {
+  r.gauges("baton_build_info", "The version that runs: 1", {"version", {BATON_VERSION}})[0].set(1);
+}
 
 void Probe::stream_ended(const RequestFacts& facts, Duration total, Duration decoding,
                          std::int64_t tokens_after_first) {
