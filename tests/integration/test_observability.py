@@ -1,5 +1,6 @@
 """The board, the recording rules and the autoscalers' queries: well-formed, about metrics that
-exist, complete, and with data on a real Prometheus that scrapes an exporter of every metric."""
+exist, complete, and with data on a real Prometheus that scrapes an exporter of every metric, and one
+that scrapes a cluster under load."""
 
 import http.server
 import re
@@ -10,6 +11,8 @@ import pytest
 import yaml
 
 from support import queries
+from support.cluster import COMPLETIONS, Cluster
+from support.http_api import collect
 from support.prometheus import Prometheus
 
 CONFIGURATION = queries.ROOT / "deploy/prometheus"
@@ -89,8 +92,8 @@ def test_each_phase_scales_on_its_own_signal():
     assert set(metrics.values()) == set(queries.adapter_queries())
 
 
-LABEL_VALUES = {"phase": queries.PHASES, "reason": ("digest",), "group": ("full",),
-                "outcome": ("ok",), "version": ("0.1.0",)}
+LABEL_VALUES = {"phase": queries.PHASES, "reason": ("digest_mismatch",), "group": ("0",),
+                "outcome": ("stop",), "version": ("0.1.0",), "direction": ("sent",)}
 
 
 def exposition(scrape: int) -> str:
@@ -154,3 +157,45 @@ def test_a_query_without_data_is_noticed(prometheus):
     absent = queries.Query("planted", "baton_no_such_metric")
     nothing = queries.Query("planted", "0 / (0 * sum(baton_queue_depth))")
     assert len(prometheus.without_data([absent, nothing], seconds=0)) == 2
+
+
+@pytest.fixture(scope="module")
+def cluster_under_load(tmp_path_factory):
+    """A Prometheus that scrapes a cluster of real processes, which answer two streams at a time."""
+    with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        over = threading.Event()
+
+        def load():
+            while not over.is_set():
+                body = {"prompt": "Once upon a time", "max_tokens": 20, "ignore_eos": True}
+                with cluster.stream(COMPLETIONS, body) as stream:
+                    assert collect(stream).finished
+
+        clients = [threading.Thread(target=load) for _ in range(2)]
+        for client in clients:
+            client.start()
+        try:
+            targets = [process.admin for process in cluster.processes]
+            with Prometheus(targets, tmp_path_factory.mktemp("scraping")) as running:
+                yield running
+        finally:
+            over.set()
+            for client in clients:
+                client.join()
+
+
+def test_every_query_finds_data_on_a_real_cluster_under_load(cluster_under_load):
+    assert not cluster_under_load.without_data(ALL, seconds=40)
+    recorded = [queries.Query(name, name) for name in queries.rules()]
+    assert not cluster_under_load.without_data(recorded, seconds=20)
+
+
+def test_a_real_clusters_figures_make_sense(cluster_under_load):
+    def value(expr: str) -> float:
+        (sample,) = cluster_under_load.query(expr)
+        return float(sample["value"][1])
+
+    assert value('count(up == 1)') == 3
+    assert value('sum(rate(baton_requests_total{role="router",outcome="length"}[10s]))') > 0
+    assert value('sum(rate(baton_request_errors_total[10s]))') == 0
+    assert value('sum(increase(baton_handoff_failures_total[1m]))') == 0
