@@ -53,7 +53,10 @@ Probe::Probe(metrics::Registry& r)
       running_(r.gauge("baton_running_requests", "Requests that are placed on workers")),
       debts_(r.gauge("baton_unconfirmed_releases", "Releases that workers have not confirmed")),
       workers_up_(r.gauges("baton_workers_up", "Workers that are connected and answer",
-                           {"worker_role", {"prefill", "decode"}})) {}
+                           {"worker_role", {"prefill", "decode"}})) {
+  r.gauge("baton_build_info", "Constant 1; the version is a label", {{"version", BATON_VERSION}})
+      .set(1);
+}
 
 void Probe::stream_ended(const RequestFacts& facts, Duration total, Duration decoding,
                          std::int64_t tokens_after_first) {
