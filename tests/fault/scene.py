@@ -102,11 +102,13 @@ class Scene:
 
     def _one(self, nodes, gauge: str):
         def found():
+            assert not self.client.future.done(), self.client.outcome()
             return [node for node in nodes if node.metrics().value(gauge) >= 1]
         return wait_until(found, 20, f"{gauge} of {[node.node for node in nodes]}", 0.002)[0]
 
     def _receiving(self, before):
         def found():
+            assert not self.client.future.done(), self.client.outcome()
             return [node for node in self.cluster.decode
                     if received_bytes(node) > before[node.node]]
         return wait_until(found, 20, "units arrive", 0.002)[0]

@@ -178,7 +178,7 @@ def swap_two_units(arena: Arena) -> None:
 @pytest.mark.parametrize("damage", [flip_a_bit, swap_two_units])
 def test_damaged_units_are_never_decoded_on(tmp_path, transport, damage):
     """The units of the sender change under way, after their digests were made: its decode node is
-    stopped before it can take them. They are refused, sent again, refused again, on a new leg too."""
+    stopped before it can take them. They are refused, also when they are sent again."""
     prompt = long_prompt(6, 100)
     with fault_cluster(tmp_path, transports=transport) as cluster:
         (prefill,), (decode,) = cluster.prefill, cluster.decode

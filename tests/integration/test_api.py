@@ -1,7 +1,6 @@
 """What an OpenAI client sees, with the real openai-python client and with plain HTTP."""
 
 import concurrent.futures
-import json
 import os
 
 import openai
@@ -419,7 +418,7 @@ def test_random_model_names_add_no_series_MET12(cluster):
 def test_garbage_beside_a_good_request_changes_nothing_R6(cluster, client):
     wanted = completion(client, max_tokens=24).choices[0].text
     garbage = [b"{", b'{"prompt": 1e999}', b'{"prompt": [1e300]}', b'{"prompt": [-1]}',
-               b'{"prompt": [999999]}', json.dumps({"prompt": "x", "logit_bias": {"a": 1}}).encode(),
+               b'{"prompt": [999999]}', b'{"prompt": "x", "logit_bias": {"a": 1}}',
                b'{"prompt": "x", "seed": 1e99}', b'{"prompt": "x", "stop": [[]]}', b"\x00" * 64,
                b'{"prompt":"x","temperature":-1}', b'{"prompt":"x","top_p":0}']
     with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -1,6 +1,6 @@
 """The board, the recording rules and the autoscalers' queries: well-formed, about metrics that
-exist, complete, and with data on a real Prometheus that scrapes an exporter of every metric, and one
-that scrapes a cluster under load."""
+exist, complete, and with data on a real Prometheus that scrapes an exporter of every metric, and
+on one that scrapes a cluster under load."""
 
 import http.server
 import re

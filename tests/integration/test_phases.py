@@ -1,4 +1,4 @@
-"""Promise P8: the parts of a request's time, each measured where it happens, add up to the whole."""
+"""Promise P8: the parts of a request's time, measured where they happen, add up to the whole."""
 
 from support.cluster import Cluster
 

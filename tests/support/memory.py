@@ -40,7 +40,7 @@ class Arena:
             assert memory.write(data) == len(data)
 
     def first_used(self) -> int:
-        """Offset of the first byte that is not zero: of the first unit, when only that is in use."""
+        """Offset of the first byte that is not zero."""
         for offset in range(0, self.size, 256 * PAGE):
             chunk = self.read(offset, min(256 * PAGE, self.size - offset))
             rest = chunk.lstrip(b"\0")

@@ -5,12 +5,6 @@
 namespace baton::worker {
 namespace {
 
-metrics::LabelAxis group_axis(int groups) {
-  metrics::LabelAxis axis{"group", {}};
-  for (int group = 0; group < groups; ++group) axis.values.push_back(std::to_string(group));
-  return axis;
-}
-
 enum Outcome : std::size_t { finished, failed, cancelled };
 
 }  // namespace
@@ -23,7 +17,7 @@ metrics::LabelAxis reason_axis() {
   return axis;
 }
 
-Probe::Probe(metrics::Registry& r, protocol::Role role, int groups)
+Probe::Probe(metrics::Registry& r, protocol::Role role)
     : role_(role),
       outcomes_(r.counters("baton_requests_total", "Requests that ended here, by outcome",
                            {"outcome", {"finished", "failed", "cancelled"}})),
@@ -58,14 +52,26 @@ Probe::Probe(metrics::Registry& r, protocol::Role role, int groups)
                                "Predicted time to compute the prompts that are queued")),
       handoffs_in_flight_(
           r.gauge("baton_handoffs_in_flight", "Handoffs begun and not accepted or ended")),
-      cache_usage_(r.gauges("baton_cache_usage_ratio", "Share of the cache's blocks in use",
-                            group_axis(groups))),
-      cache_free_(r.gauges("baton_cache_free_blocks", "Free blocks", group_axis(groups))),
-      cache_blocks_(r.gauges("baton_cache_blocks", "Blocks in all", group_axis(groups))),
-      quarantined_(r.gauges("baton_cache_quarantined_blocks", "Blocks held by open receives alone",
-                            group_axis(groups))),
-      load_seconds_(r.gauge("baton_model_load_seconds", "Time that loading the model took")) {
-  r.gauges("baton_build_info", "The version that runs: 1", {"version", {BATON_VERSION}})[0].set(1);
+      load_seconds_(r.gauge("baton_model_load_seconds", "Time that loading the model took")),
+      registry_(r) {
+  r.gauge("baton_build_info", "Constant 1; the version is a label", {{"version", BATON_VERSION}})
+      .set(1);
+  cache_.push_back(cache_group(0));
+}
+
+Probe::CacheGroup Probe::cache_group(int group) {
+  const metrics::Labels labels = {{"group", std::to_string(group)}};
+  return {registry_.gauge("baton_cache_usage_ratio", "Share of the cache's blocks in use", labels),
+          registry_.gauge("baton_cache_free_blocks", "Free blocks", labels),
+          registry_.gauge("baton_cache_blocks", "Blocks in all", labels),
+          registry_.gauge("baton_cache_quarantined_blocks", "Blocks held by open receives alone",
+                          labels)};
+}
+
+void Probe::has_layer_groups(int groups) {
+  for (int group = static_cast<int>(cache_.size()); group < groups; ++group) {
+    cache_.push_back(cache_group(group));
+  }
 }
 
 void Probe::counted(const Counted& event) {
@@ -115,10 +121,11 @@ void Probe::load_changed(const protocol::Load& load, const kvcache::BlockPools& 
   handoffs_in_flight_.set(load.handoffs);
   for (int group = 0; group < pools.groups(); ++group) {
     const kvcache::PoolCounts counts = pools.counts(group);
-    cache_usage_[group].set(pools.usage(group));
-    cache_free_[group].set(counts.free);
-    cache_blocks_[group].set(counts.total);
-    quarantined_[group].set(counts.quarantined);
+    CacheGroup& gauges = cache_.at(static_cast<std::size_t>(group));
+    gauges.usage.set(pools.usage(group));
+    gauges.free.set(counts.free);
+    gauges.blocks.set(counts.total);
+    gauges.quarantined.set(counts.quarantined);
   }
 }
 

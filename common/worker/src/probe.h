@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "baton/engine/engine.h"
 #include "baton/kvcache/core/block_pools.h"
@@ -15,8 +16,11 @@ metrics::LabelAxis reason_axis();
 
 class Probe {
  public:
-  /// `groups`: layer groups of the model, for the cache's gauges.
-  Probe(metrics::Registry& registry, protocol::Role role, int groups);
+  Probe(metrics::Registry& registry, protocol::Role role);
+
+  /// Makes the cache's series once the model and so its layer groups are known; before the engine
+  /// starts, on the thread that exposes.
+  void has_layer_groups(int groups);
 
   void counted(const Counted& event);
   void step_computed(const engine::EngineCounters& counters);
@@ -25,10 +29,17 @@ class Probe {
   void commit_refused(Reason reason) { failures_[static_cast<std::size_t>(reason)].add(); }
   void bytes_moved(std::uint64_t sent, std::uint64_t received);
   void frame_dropped(Reason reason) { dropped_[static_cast<std::size_t>(reason)].add(); }
-  /// -1 until the model is loaded.
   void loaded(double seconds) { load_seconds_.set(seconds); }
 
  private:
+  struct CacheGroup {
+    metrics::Gauge usage;
+    metrics::Gauge free;
+    metrics::Gauge blocks;
+    metrics::Gauge quarantined;
+  };
+  CacheGroup cache_group(int group);
+
   protocol::Role role_;
   metrics::Set<metrics::Counter> outcomes_;
   metrics::Set<metrics::Counter> refusals_;
@@ -46,11 +57,9 @@ class Probe {
   metrics::Gauge running_;
   metrics::Gauge backlog_seconds_;
   metrics::Gauge handoffs_in_flight_;
-  metrics::Set<metrics::Gauge> cache_usage_;
-  metrics::Set<metrics::Gauge> cache_free_;
-  metrics::Set<metrics::Gauge> cache_blocks_;
-  metrics::Set<metrics::Gauge> quarantined_;
   metrics::Gauge load_seconds_;
+  metrics::Registry& registry_;
+  std::vector<CacheGroup> cache_;  ///< by layer group; the first is there from the start
   engine::EngineCounters last_;
 };
 

@@ -50,7 +50,7 @@ class WorkerProcess final : public handoff::DriverListener {
         identity_{role, NodeId(config.node.empty() ? default_node(role) : config.node),
                   random_epoch(), host_identity()},
         registry_(role_name(role), identity_.node.value()),
-        probe_(registry_, role, 1),
+        probe_(registry_, role),
         control_(loop_, identity_, probe_),
         signals_(loop_.context(), SIGINT, SIGTERM) {}
 
@@ -242,6 +242,7 @@ void WorkerProcess::start_serving() {
   for (const auto& [name, address] : driver_->addresses()) info.transports.push_back(name);
   const Duration took = monotonic_now() - started_;
   probe_.loaded(seconds(took));
+  probe_.has_layer_groups(static_cast<int>(model_->pools.groups.size()));
   log_info("ready: {} ({}, {}), fingerprint {}, {:.2f} s", info.model, info.numerics_class,
            info.kernel_set, model_->fingerprint.digest().to_string().substr(0, 16), seconds(took));
   driver_->start();

@@ -115,6 +115,10 @@ CLI::App* add_up(CLI::App& app, UpOptions& up) {
       ->check(CLI::Range(0, 65535));
   command->add_option("--keep-logs", up.keep_logs, "Folder for the nodes' logs; else removed")
       ->type_name("DIR");
+  command
+      ->add_option("--prometheus-targets", up.prometheus_targets,
+                   "File that gets the addresses to scrape")
+      ->type_name("FILE");
   command->add_option("--ready-within", up.ready_within_s, "Seconds until all must be ready")
       ->check(CLI::Range(1.0, 86400.0))
       ->capture_default_str();

@@ -2,12 +2,15 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 
+#include <boost/json.hpp>
 #include <fmt/format.h>
 
 #include "api.h"
 #include "cluster.h"
 #include "exit_code.h"
+#include "facts.h"
 #include "progress.h"
 
 namespace baton::cli {
@@ -59,10 +62,28 @@ Result<void> start(Cluster& cluster, const UpOptions& options) {
   return ok();
 }
 
+/// The admin listeners in the form of Prometheus's file_sd.
+Result<void> write_targets(const std::string& path, const ClusterFacts& facts) {
+  if (path.empty()) return ok();
+  constexpr std::string_view scheme = "http://";
+  boost::json::array targets{boost::json::string(facts.admin_url.substr(scheme.size()))};
+  for (const boost::json::object& worker : facts.workers) {
+    targets.emplace_back(text_at(worker, "admin").substr(scheme.size()));
+  }
+  std::error_code ignored;  // what fails here fails again on writing
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  std::ofstream file(path);
+  file << boost::json::array{boost::json::object{{"targets", std::move(targets)}}} << "\n";
+  file.close();
+  if (!file) return Error(Reason::bad_config, "--prometheus-targets: cannot write " + path);
+  return ok();
+}
+
 Result<void> serve(Cluster& cluster, Signals& signals, const UpOptions& options) {
   BATON_TRY(start(cluster, options));
   BATON_ASSIGN(const ClusterFacts facts, cluster.facts());
   print(banner(facts));
+  BATON_TRY(write_targets(options.prometheus_targets, facts));
   Result<void> answered = show_first_answer(cluster, signals, options);
   if (!options.once.empty()) return answered;
   // A prompt that this model cannot take is no reason to end: others may come.

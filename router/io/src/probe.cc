@@ -54,7 +54,8 @@ Probe::Probe(metrics::Registry& r)
       debts_(r.gauge("baton_unconfirmed_releases", "Releases that workers have not confirmed")),
       workers_up_(r.gauges("baton_workers_up", "Workers that are connected and answer",
                            {"worker_role", {"prefill", "decode"}})) {
-  r.gauges("baton_build_info", "The version that runs: 1", {"version", {BATON_VERSION}})[0].set(1);
+  r.gauge("baton_build_info", "Constant 1; the version is a label", {{"version", BATON_VERSION}})
+      .set(1);
 }
 
 void Probe::stream_ended(const RequestFacts& facts, Duration total, Duration decoding,

@@ -153,6 +153,20 @@ TEST_F(Up, SeveralNodesOfEachKindPairOverUcx) {
   EXPECT_TRUE(std::filesystem::exists(folder() / "logs" / "decode-2.log"));
 }
 
+TEST_F(Up, NamesEveryAdminListenerForPrometheus) {
+  const std::filesystem::path targets = folder() / "targets" / "local.json";
+  BatonRun run(up({"--prometheus-targets", targets, "--once", "hi"}));
+  ASSERT_EQ(run.end(), 0) << run.err();
+  std::ifstream file(targets);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const json::value list = json::parse(text);
+  const json::array& addresses = list.at(0).at("targets").as_array();
+  EXPECT_EQ(addresses.size(), 3u);
+  for (const json::value& address : addresses) {
+    EXPECT_THAT(run.out(), HasSubstr(std::string(address.as_string())));
+  }
+}
+
 TEST_F(Up, AnswersWithTheDefaultModel) {
   const std::filesystem::path path = default_model();
   if (path.empty()) GTEST_SKIP() << no_default_model;
