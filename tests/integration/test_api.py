@@ -198,7 +198,8 @@ def test_a_stop_id_ends_at_that_token(client):
 def test_a_stop_string_cuts_the_text_wherever_it_falls_API09_API11(client):
     """Every part of the text as a stop: at token 0, at token 1, over several tokens."""
     whole = completion(client, max_tokens=10).choices[0].text
-    stops = {whole[begin:begin + size] for begin in (0, 1, 2, 4, 7, 11, 15) for size in (1, 2, 5, 9)}
+    stops = {whole[begin:begin + size]
+             for begin in (0, 1, 2, 4, 7, 11, 15) for size in (1, 2, 5, 9)}
     for stop in sorted(stop for stop in stops if stop):
         wanted = whole[:whole.index(stop)]
         answer = completion(client, max_tokens=10, stop=stop)

@@ -1,6 +1,6 @@
 """Looks into and alters control messages on their way, on the level of Protobuf's wire format:
-field numbers as in proto/baton.proto, no generated code. A path is the field numbers from the envelope
-down to a field, e.g. (33, 3) for the length of a Commit."""
+field numbers as in proto/baton.proto, no generated code. A path is the field numbers from the
+envelope down to a field, e.g. (33, 3) for the length of a Commit."""
 
 import socket
 import struct
