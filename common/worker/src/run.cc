@@ -252,8 +252,10 @@ void WorkerProcess::start_serving() {
 
 void WorkerProcess::failed(const Error& error) {
   log_error("{}", error.message());
-  const bool configuration =
-      error.reason() == Reason::bad_model_file || error.reason() == Reason::bad_config;
+  // A file that cannot be read or an address that is taken is the configuration's fault as well.
+  const bool configuration = error.reason() == Reason::bad_model_file ||
+                             error.reason() == Reason::bad_config ||
+                             error.reason() == Reason::io_error;
   exit_code_ = configuration ? exit_config : exit_software;
   loop_.stop();
 }
