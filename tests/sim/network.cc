@@ -98,7 +98,7 @@ void Simulation::to_worker(Router& r, Worker& w, protocol::Message message) {
 
 void Simulation::at_worker(Router& r, Worker& w, protocol::Message message) {
   note(message.index());
-  log("%s > %s %s", r.node.value().c_str(), w.name.c_str(), describe(message).c_str());
+  log("{} > {} {}", r.node.value(), w.name, describe(message));
   track_legs(w, message, options_.plant == Plant::accept_lower_legs);
   w.core->message(owner(r), message, now_);
   if (const auto* cancel = std::get_if<protocol::Cancel>(&message)) {
@@ -146,7 +146,7 @@ void Simulation::to_router(Router& r, Worker& w, protocol::Message message) {
 void Simulation::at_router(Router& r, const router::WorkerRef& from,
                            const protocol::Message& message) {
   note(message.index() + 100);
-  log("%s > %s %s", from.node.value().c_str(), r.node.value().c_str(), describe(message).c_str());
+  log("{} > {} {}", from.node.value(), r.node.value(), describe(message));
   r.table->message(from, message, now_);
   repeating_ = std::holds_alternative<protocol::Inventory>(message);
   settle(r);
@@ -165,7 +165,7 @@ void Simulation::to_pair(Worker& from, LinkId link, protocol::Message message) {
       const bool current = std::any_of(to.links.begin(), to.links.end(),
                                        [link](const auto& each) { return each.second == link; });
       if (!current) return;
-      log("> %s %s", to.name.c_str(), describe(message).c_str());
+      log("> {} {}", to.name, describe(message));
       pair_message(to, link, message);
       settle(to);
     });
