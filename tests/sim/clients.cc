@@ -40,7 +40,7 @@ void Simulation::execute(Router&, router::RequestEnded& e) {
   client.ended = true;
   note(static_cast<std::uint64_t>(e.finish) + 7000);
   if (e.finish == protocol::FinishReason::error) {
-    log("request %d failed: %s", static_cast<int>(e.request.low), e.error->message().c_str());
+    log("request {} failed: {}", static_cast<int>(e.request.low), e.error->message());
     ++outcome_.failed;
     ++outcome_.failures[e.error->reason()];
     return;
@@ -50,8 +50,8 @@ void Simulation::execute(Router&, router::RequestEnded& e) {
 }
 
 void Simulation::execute(Router&, router::AttemptMade& e) {
-  log("a new attempt of %d: %s", static_cast<int>(e.request.low),
-      std::string(info(e.reason).label).c_str());
+  log("a new attempt of {}: {}", static_cast<int>(e.request.low),
+      std::string(info(e.reason).label));
   ++outcome_.attempts;
   ++outcome_.attempt_reasons[e.reason];
 }
@@ -92,7 +92,7 @@ void Simulation::drop(RequestId id) {
   if (client.ended || client.dropped) return;
   client.dropped = true;
   ++outcome_.dropped;
-  log("the client of %d leaves", static_cast<int>(id.low));
+  log("the client of {} leaves", static_cast<int>(id.low));
   Router& router = routers_.at(client.router);
   router.table->drop(id, now_);
   settle(router);

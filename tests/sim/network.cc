@@ -98,14 +98,17 @@ void Simulation::to_worker(Router& r, Worker& w, protocol::Message message) {
 
 void Simulation::at_worker(Router& r, Worker& w, protocol::Message message) {
   note(message.index());
-  log("%s > %s %s", r.node.value().c_str(), w.name.c_str(), describe(message).c_str());
+  log("{} > {} {}", r.node.value(), w.name, describe(message));
   track_legs(w, message, options_.plant == Plant::accept_lower_legs);
   w.core->message(owner(r), message, now_);
+  if (const auto* cancel = std::get_if<protocol::Cancel>(&message)) {
+    raise_to(w.gone[cancel->key.request], cancel->key.attempt);
+  }
   settle(w);
   count_message(message);
 }
 
-/// What a worker has called gone does not come back, unless a newer leg was asked for.
+/// What a router has ended on a worker does not come back, unless a newer leg was asked for.
 void Simulation::check_gone(Worker& w, const protocol::Message& message) {
   const auto alive = [&](const protocol::AttemptKey& key) {
     const auto gone = w.gone.find(key.request);
@@ -115,9 +118,6 @@ void Simulation::check_gone(Worker& w, const protocol::Message& message) {
     }
     violation(w.name + " brings an ended attempt back: " + describe(message));
   };
-  if (const auto* gone = std::get_if<protocol::Gone>(&message)) {
-    raise_to(w.gone[gone->key.request], gone->key.attempt);
-  }
   if (const auto* granted = std::get_if<protocol::Granted>(&message)) alive(granted->key);
   if (const auto* tokens = std::get_if<protocol::Tokens>(&message)) alive(tokens->key);
 }
@@ -146,7 +146,7 @@ void Simulation::to_router(Router& r, Worker& w, protocol::Message message) {
 void Simulation::at_router(Router& r, const router::WorkerRef& from,
                            const protocol::Message& message) {
   note(message.index() + 100);
-  log("%s > %s %s", from.node.value().c_str(), r.node.value().c_str(), describe(message).c_str());
+  log("{} > {} {}", from.node.value(), r.node.value(), describe(message));
   r.table->message(from, message, now_);
   repeating_ = std::holds_alternative<protocol::Inventory>(message);
   settle(r);
@@ -165,7 +165,7 @@ void Simulation::to_pair(Worker& from, LinkId link, protocol::Message message) {
       const bool current = std::any_of(to.links.begin(), to.links.end(),
                                        [link](const auto& each) { return each.second == link; });
       if (!current) return;
-      log("> %s %s", to.name.c_str(), describe(message).c_str());
+      log("> {} {}", to.name, describe(message));
       pair_message(to, link, message);
       settle(to);
     });

@@ -51,7 +51,7 @@ struct Worker {
   std::map<std::string, RouterLink> routers;
   std::map<std::string, LinkId> links;  ///< prefill: by decode node; decode: by prefill node
   std::map<RequestId, Attempt> newest;  ///< what routers asked for last
-  std::map<RequestId, Attempt> gone;    ///< what the worker no longer holds
+  std::map<RequestId, Attempt> gone;    ///< what routers have cancelled
 };
 
 /// A data message on its way.

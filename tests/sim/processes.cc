@@ -47,7 +47,7 @@ void Simulation::connect_router(Router& r, Worker& w) {
 }
 
 void Simulation::connected(Router& r, Worker& w) {
-  log("router %s and %s connected", r.node.value().c_str(), w.name.c_str());
+  log("router {} and {} connected", r.node.value(), w.name);
   RouterLink& link = w.routers[r.node.value()];
   const bool again = link.known == r.epoch;
   link.connected = true;
@@ -77,7 +77,7 @@ void Simulation::tell_up(Router& r, Worker& w) {
 void Simulation::cut_router(Router& r, Worker& w, bool reconnect) {
   RouterLink& link = w.routers[r.node.value()];
   if (!link.connected) return;
-  log("cut router %s and %s", r.node.value().c_str(), w.name.c_str());
+  log("cut router {} and {}", r.node.value(), w.name);
   link.connected = false;
   ++link.number;
   if (r.alive) {
@@ -95,7 +95,7 @@ void Simulation::notice_silence(Worker& w) {
     RouterLink& link = w.routers[node];
     if (!link.connected || !r.alive) continue;
     if (stopped && !link.silent && now_ - w.stopped_at > patience) {
-      log("%s is silent", w.name.c_str());
+      log("{} is silent", w.name);
       link.silent = true;
       r.table->worker_down(ref(w), now_);
       settle(r);
@@ -148,7 +148,7 @@ void Simulation::lose_transfers(Worker& p, Worker& d) {
 void Simulation::cut_pair(Worker& p, Worker& d, bool reconnect) {
   const auto found = p.links.find(d.name);
   if (found == p.links.end()) return;
-  log("cut %s and %s", p.name.c_str(), d.name.c_str());
+  log("cut {} and {}", p.name, d.name);
   const LinkId link = found->second;
   p.links.erase(found);
   d.links.erase(p.name);
@@ -174,7 +174,7 @@ void Simulation::cut_pairs(Worker& w, bool reconnect) {
 void Simulation::kill(Worker& w) {
   if (!w.alive) return;
   ++outcome_.kills;
-  log("kill %s", w.name.c_str());
+  log("kill {}", w.name);
   w.alive = false;
   cut_pairs(w, false);
   for (auto& [name, r] : routers_) cut_router(r, w, false);
@@ -185,7 +185,7 @@ void Simulation::kill(Worker& w) {
 void Simulation::kill(Router& r) {
   if (!r.alive) return;
   ++outcome_.router_kills;
-  log("kill router %s", r.node.value().c_str());
+  log("kill router {}", r.node.value());
   r.alive = false;
   for (auto& [id, client] : clients_) {
     if (client.router == r.node.value() && !client.ended) client.dropped = true;
@@ -206,7 +206,7 @@ void Simulation::stop(Worker& w) {
       std::chrono::duration<double>(options_.longest_stop_seconds));
   if (now_ >= w.stopped_until) w.stopped_at = now_;
   w.stopped_until = now_ + between(10ms, longest);
-  log("stop %s for %.3f s", w.name.c_str(), seconds(w.stopped_until - now_));
+  log("stop {} for {:.3f} s", w.name, seconds(w.stopped_until - now_));
 }
 
 Worker& Simulation::any_worker() {

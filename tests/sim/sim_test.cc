@@ -27,12 +27,12 @@ std::string describe(const Options& options, const Outcome& outcome) {
 std::vector<std::uint64_t> seeds() {
   const char* count_text = std::getenv("BATON_SIM_SEEDS");
   const char* first_text = std::getenv("BATON_SIM_FIRST");
-  const int count = count_text == nullptr ? 30 : std::atoi(count_text);
+  const int count = count_text == nullptr ? 20 : std::atoi(count_text);
   std::vector<std::uint64_t> out;
   const std::uint64_t first = first_text == nullptr ? 1 : std::strtoull(first_text, nullptr, 10);
   for (int i = 0; i < count; ++i) out.push_back(first + static_cast<std::uint64_t>(i));
   if (first_text != nullptr) return out;
-  constexpr int fresh = 5;
+  constexpr int fresh = 3;
   std::random_device device;
   for (int i = 0; i < fresh; ++i) out.push_back(1'000'000 + device());
   return out;

@@ -33,7 +33,7 @@ bool Simulation::chance(double probability) {
 void Simulation::note(std::uint64_t value) { outcome_.trace = mix(outcome_.trace, value); }
 
 void Simulation::violation(std::string what) {
-  log("VIOLATION %s", what.c_str());
+  log("VIOLATION {}", what);
   if (outcome_.violations.size() < 20) outcome_.violations.push_back(std::move(what));
 }
 

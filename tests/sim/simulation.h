@@ -8,6 +8,8 @@
 #include <queue>
 #include <random>
 
+#include <fmt/format.h>
+
 #include "parts.h"
 
 namespace baton::sim {
@@ -32,11 +34,10 @@ class Simulation {
   bool chance(double probability);
   void note(std::uint64_t value);
   template <typename... Args>
-  void log(const char* format, Args... args) {
+  void log(fmt::format_string<Args...> format, Args&&... args) {
     if (!options_.log) return;
-    std::printf("%10.4f ", seconds(now_.time_since_epoch()));
-    std::printf(format, args...);
-    std::printf("\n");
+    fmt::print("{:10.4f} {}\n", seconds(now_.time_since_epoch()),
+               fmt::format(format, std::forward<Args>(args)...));
   }
   void violation(std::string what);
   void tick();

@@ -1,6 +1,7 @@
 #include "config_file.h"
 
 #include <algorithm>
+#include <exception>
 #include <set>
 
 #include <fmt/format.h>
@@ -88,7 +89,7 @@ Result<FileContents> read_config_file(const std::string& path, const std::string
                                                 entry.first.Mark().line + 1, key));
       }
     }
-  } catch (const YAML::Exception& failure) {
+  } catch (const std::exception& failure) {  // the stream's own, too: a directory opens well
     return Error(Reason::bad_config, fmt::format("file {}: {}", path, failure.what()));
   }
   return contents;

@@ -165,7 +165,7 @@ class Driver::Loop {
     for (Mail& mail : mails) {
       std::visit(
           [this](auto& commands) {
-            std::visit([this](auto& command) { handle(command); }, commands);
+            std::visit([this](auto& command) { this->handle(command); }, commands);
           },
           mail);
       run_effects();

@@ -4,6 +4,7 @@
 
 #include "baton/protocol/codec.h"
 
+#include "bounds.h"
 #include "wire.h"
 
 namespace baton::protocol {
@@ -17,10 +18,6 @@ constexpr int max_groups = 64;
 constexpr int max_peers = 4'096;
 constexpr int max_short_list = 512;
 constexpr std::size_t max_text = 4'096;
-
-Error violation(const std::string& what) {
-  return {Reason::protocol_violation, "control message: " + what};
-}
 
 Result<AttemptKey> key_of(const wire::Key& in) {
   AttemptKey key{{in.request_high(), in.request_low()}, {in.prefill_leg(), in.decode_leg()}};
@@ -93,7 +90,9 @@ Result<Work> work_of(const wire::Work& in) {
                           static_cast<std::size_t>(in.generated_ids_size());
   if (ids > max_ids) return violation("more than 200000 ids");
   if (in.prompt_ids_size() == 0) return violation("the prompt is empty");
-  if (in.deadline_ms() < 0) return violation("the deadline is negative");
+  if (in.deadline_ms() < 0 || in.deadline_ms() > max_ms) {
+    return violation("the deadline is out of range");
+  }
   Work out;
   out.prompt_ids.assign(in.prompt_ids().begin(), in.prompt_ids().end());
   out.generated_ids.assign(in.generated_ids().begin(), in.generated_ids().end());
@@ -124,13 +123,13 @@ Result<Grant> grant_of(const wire::Grant& in) {
 }
 
 PhaseTimes times_of(const wire::PhaseTimes& in) {
-  return {Duration(in.queue_ns()), Duration(in.prefill_ns()), Duration(in.handoff_exposed_ns()),
-          Duration(in.first_decode_ns()), Duration(in.decode_ns())};
+  return {duration_of(in.queue_ns()), duration_of(in.prefill_ns()),
+          duration_of(in.handoff_exposed_ns()), duration_of(in.first_decode_ns()),
+          duration_of(in.decode_ns())};
 }
 
 Result<Tokens> tokens_of(const wire::Tokens& in) {
   if (static_cast<std::size_t>(in.ids_size()) > max_ids) return violation("too many token ids");
-  if (in.first_index() < 0) return violation("a token index is negative");
   if (in.digests_size() != 0 && in.digests_size() != in.ids_size()) {
     return violation("digests and ids differ in number");
   }
@@ -139,7 +138,7 @@ Result<Tokens> tokens_of(const wire::Tokens& in) {
   }
   Tokens out;
   BATON_ASSIGN(out.key, key_of(in.key()));
-  out.first_index = in.first_index();
+  BATON_ASSIGN(out.first_index, index_of(in.first_index()));
   out.ids.assign(in.ids().begin(), in.ids().end());
   for (const wire::Digest& digest : in.digests()) out.digests.push_back(digest_of(digest));
   for (const wire::Logprob& logprob : in.logprobs()) {
@@ -188,8 +187,8 @@ Result<WorkerInfo> worker_of(const wire::WorkerInfo& in) {
   BATON_ASSIGN(out.numerics_class, text_of(in.numerics_class()));
   BATON_ASSIGN(out.kernel_set, text_of(in.kernel_set()));
   BATON_ASSIGN(out.cache_dtype, text_of(in.cache_dtype()));
-  out.context_length = in.context_length();
-  out.cache_tokens = in.cache_tokens();
+  out.context_length = count_of(in.context_length());
+  out.cache_tokens = count_of(in.cache_tokens());
   BATON_ASSIGN(out.control_address, text_of(in.control_address()));
   BATON_ASSIGN(out.admin_url, text_of(in.admin_url()));
   BATON_ASSIGN(out.bundle_digest, text_of(in.bundle_digest()));
@@ -235,8 +234,7 @@ Result<Message> from(const wire::Reserve& in) {
   Reserve out;
   BATON_ASSIGN(out.key, key_of(in.key()));
   BATON_ASSIGN(out.work, work_of(in.work()));
-  if (in.lease_ms() < 1) return violation("the lease is below 1 ms");
-  out.lease_ms = in.lease_ms();
+  BATON_ASSIGN(out.lease_ms, lease_of(in.lease_ms()));
   return Message(std::move(out));
 }
 
@@ -244,8 +242,7 @@ Result<Message> from(const wire::Prefill& in) {
   Prefill out;
   BATON_ASSIGN(out.key, key_of(in.key()));
   BATON_ASSIGN(out.work, work_of(in.work()));
-  if (in.lease_ms() < 1) return violation("the lease is below 1 ms");
-  out.lease_ms = in.lease_ms();
+  BATON_ASSIGN(out.lease_ms, lease_of(in.lease_ms()));
   out.needs_target = in.needs_target();
   return Message(std::move(out));
 }
@@ -269,8 +266,13 @@ Result<Message> from_key(const wire::Key& in) {
 
 Result<Message> from(const wire::Resume& in) {
   BATON_ASSIGN(AttemptKey key, key_of(in.key()));
-  if (in.next_index() < 0) return violation("a token index is negative");
-  return Message(Resume{key, in.next_index()});
+  BATON_ASSIGN(const std::int32_t next_index, index_of(in.next_index()));
+  return Message(Resume{key, next_index});
+}
+
+Result<Message> from(const wire::Heartbeat& in) {
+  BATON_ASSIGN(const std::int64_t lease_ms, lease_of(in.lease_ms()));
+  return Message(Heartbeat{lease_ms});
 }
 
 Result<Message> from(const wire::Peers& in) {
@@ -296,7 +298,7 @@ Result<Message> refused(const wire::Ended& in) {
   BATON_ASSIGN(out.key, key_of(in.key()));
   out.reason = reason_of(in.reason());
   BATON_ASSIGN(out.message, text_of(in.message()));
-  out.retry_after_ms = in.retry_after_ms();
+  out.retry_after_ms = std::clamp<std::int64_t>(in.retry_after_ms(), 0, max_ms);
   return Message(std::move(out));
 }
 
@@ -307,19 +309,19 @@ Result<Message> from(const wire::Finished& in) {
   out.finish = static_cast<FinishReason>(in.finish());
   out.reason = reason_of(in.reason());
   BATON_ASSIGN(out.message, text_of(in.message()));
-  if (in.tokens() < 0) return violation("a token count is negative");
-  out.tokens = in.tokens();
+  BATON_ASSIGN(out.tokens, index_of(in.tokens()));
   out.times = times_of(in.times());
   const wire::StepFacts& facts = in.facts();
-  out.facts = {facts.prompt_rows(), facts.first_step_rows(), facts.cache_before(),
-               facts.cache_after(), facts.recomputed_rows()};
+  out.facts = {count_of(facts.prompt_rows()), count_of(facts.first_step_rows()),
+               count_of(facts.cache_before()), count_of(facts.cache_after()),
+               count_of(facts.recomputed_rows())};
   return Message(std::move(out));
 }
 
 Result<Message> from(const wire::Owned& in) {
   BATON_ASSIGN(AttemptKey key, key_of(in.key()));
-  if (in.next_index() < 0) return violation("a token index is negative");
-  return Message(Owned{key, in.next_index()});
+  BATON_ASSIGN(const std::int32_t next_index, index_of(in.next_index()));
+  return Message(Owned{key, next_index});
 }
 
 Result<Message> from(const wire::HandoffEnded& in) {
@@ -330,25 +332,25 @@ Result<Message> from(const wire::HandoffEnded& in) {
   BATON_ASSIGN(out.message, text_of(in.message()));
   const wire::HandoffFacts& facts = in.facts();
   BATON_ASSIGN(out.facts.transport, text_of(facts.transport()));
-  out.facts.units = facts.units();
-  out.facts.bytes = facts.bytes();
-  out.facts.exposed = Duration(facts.exposed_ns());
-  out.facts.total = Duration(facts.total_ns());
-  out.facts.first_unit_sent = Duration(facts.first_unit_sent_ns());
-  out.facts.last_layer_computed = Duration(facts.last_layer_computed_ns());
+  out.facts.units = count_of(facts.units());
+  out.facts.bytes = count_of(facts.bytes());
+  out.facts.exposed = duration_of(facts.exposed_ns());
+  out.facts.total = duration_of(facts.total_ns());
+  out.facts.first_unit_sent = duration_of(facts.first_unit_sent_ns());
+  out.facts.last_layer_computed = duration_of(facts.last_layer_computed_ns());
   return Message(std::move(out));
 }
 
 Result<Message> from(const wire::Report& in) {
   const wire::Load& load = in.load();
   Report out;
-  out.load.queued = load.queued();
-  out.load.running = load.running();
-  out.load.handoffs = load.handoffs();
-  out.load.backlog_tokens = load.backlog_tokens();
-  out.load.backlog = Duration(load.backlog_ns());
-  out.load.free_tokens = load.free_tokens();
-  out.load.capacity_tokens = load.capacity_tokens();
+  out.load.queued = count_of(load.queued());
+  out.load.running = count_of(load.running());
+  out.load.handoffs = count_of(load.handoffs());
+  out.load.backlog_tokens = count_of(load.backlog_tokens());
+  out.load.backlog = duration_of(load.backlog_ns());
+  out.load.free_tokens = count_of(load.free_tokens());
+  out.load.capacity_tokens = count_of(load.capacity_tokens());
   out.draining = in.draining();
   return Message(out);
 }
@@ -382,7 +384,7 @@ Result<Message> from(const wire::Commit& in) {
     BATON_ASSIGN(ComponentRoot native, root_of(root));
     out.components.push_back(native);
   }
-  out.first_index = in.first_index();
+  BATON_ASSIGN(out.first_index, index_of(in.first_index()));
   BATON_ASSIGN(out.tokens, tokens_of(in.tokens()));
   return Message(std::move(out));
 }
@@ -435,7 +437,7 @@ Result<Message> from_wire(const wire::Envelope& in) {
     case wire::Envelope::kResume:
       return from(in.resume());
     case wire::Envelope::kHeartbeat:
-      return Message(Heartbeat{in.heartbeat().lease_ms()});
+      return from(in.heartbeat());
     case wire::Envelope::kPeers:
       return from(in.peers());
     case wire::Envelope::kUnknown:

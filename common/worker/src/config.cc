@@ -66,6 +66,10 @@ void add_options(ConfigTable& table, WorkerConfig& c) {
     if (c.model.empty()) return Error(Reason::bad_config, "model: a model file is needed");
     return ok();
   });
+  table.check([&c]() -> Result<void> {
+    if (c.transports.empty()) return Error(Reason::bad_config, "transports: one is needed");
+    return ok();
+  });
   table.check(
       [&c]() { return net::check_bind("control_listen", c.control_listen, c.trusted_network); });
   table.check(

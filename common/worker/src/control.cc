@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <utility>
 
 #include <unistd.h>
 
@@ -126,7 +127,11 @@ void Control::frame(std::uint64_t id, std::string_view payload) {
   if (session == nullptr) return;
   Result<protocol::Envelope> envelope = protocol::decode(payload);
   if (!envelope) {
-    log_warning("bad control message: {}", envelope.error().message());
+    // Once a connection: whoever sends garbage must not write our log as well.
+    if (!std::exchange(session->complained_of, true)) {
+      log_warning("bad control messages from {}: {}", session->connection->peer(),
+                  envelope.error().message());
+    }
     probe_.frame_dropped(envelope.error().reason());
     // A kind that only a newer peer knows is dropped; before the hello nothing else is expected.
     if (session->kind == Kind::unknown) close(id);
@@ -134,7 +139,6 @@ void Control::frame(std::uint64_t id, std::string_view payload) {
   }
   session->heard = monotonic_now();
   if (const auto* message = std::get_if<protocol::Hello>(&envelope->message)) {
-    session->epoch = envelope->from;
     return hello(*session, *message);
   }
   if (session->kind == Kind::unknown) {
@@ -167,7 +171,9 @@ void Control::hello(Session& session, const protocol::Hello& message) {
   if (session.kind != Kind::unknown) {
     return refuse(session, Reason::protocol_violation, "a second hello on one connection");
   }
+  // Only now: what is known of an established session is the key under which others find it.
   session.node = message.node;
+  session.epoch = message.epoch;
   if (message.version != protocol::protocol_version) {
     return refuse(session, Reason::version_mismatch,
                   "protocol version " + std::to_string(message.version) + ", ours is " +

@@ -77,6 +77,7 @@ class Control {
     protocol::DataLink data;  ///< pairs; pair_in: announced once it is expected
     std::uint64_t id = 0;
     Instant heard;
+    bool complained_of = false;  ///< a message of it could not be read; logged once
     std::set<NodeId> wanted;
   };
   /// A decode node that some router wants this prefill node to be connected to.

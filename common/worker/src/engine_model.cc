@@ -1,12 +1,14 @@
 #include "baton/worker/engine_model.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "baton/base/log.h"
 #include "baton/modelfile/model_file.h"
 #include "baton/tokenizer/spec.h"
+#include "baton/worker/machine.h"
 
 #include "loaded_model.h"
 
@@ -14,6 +16,10 @@ namespace baton::worker {
 namespace {
 
 constexpr double mib = 1024.0 * 1024.0;
+
+std::uint64_t cache_bytes_of(const models::ModelConfig& model, const engine::CacheShape& shape) {
+  return engine::cache_bytes(engine::arena_config(model, shape));
+}
 
 engine::CacheShape cache_shape(const WorkerConfig& config, const models::ModelConfig& model,
                                std::int64_t context) {
@@ -25,7 +31,7 @@ engine::CacheShape cache_shape(const WorkerConfig& config, const models::ModelCo
   if (shape.positions > 0) return shape;
   shape.positions = 2 * context;
   const std::uint64_t budget = memory_limit_bytes() / 4;
-  const std::uint64_t wanted = engine::cache_bytes(engine::arena_config(model, shape));
+  const std::uint64_t wanted = cache_bytes_of(model, shape);
   if (wanted > budget) {
     const double share = static_cast<double>(budget) / static_cast<double>(wanted);
     shape.positions = std::max<std::int64_t>(
@@ -34,22 +40,18 @@ engine::CacheShape cache_shape(const WorkerConfig& config, const models::ModelCo
   return shape;
 }
 
-Result<void> check_memory(const EngineModel& loaded) {
+/// Weights and cache, and what a process without either takes.
+Result<void> check_memory(std::uint64_t weights, std::uint64_t cache) {
+  constexpr std::uint64_t rest = 32 * 1024 * 1024;
   const std::uint64_t limit = memory_limit_bytes();
-  const std::size_t weights = loaded.model->weight_bytes();
-  const std::size_t cache_bytes =
-      engine::cache_bytes(engine::arena_config(loaded.model->config(), loaded.cache));
-  log_info("memory: weights {:.0f} MiB, cache {:.0f} MiB ({} tokens), limit {:.0f} MiB",
-           static_cast<double>(weights) / mib, static_cast<double>(cache_bytes) / mib,
-           loaded.cache.positions, static_cast<double>(limit) / mib);
-  if (weights + cache_bytes > limit) {
-    return Error(Reason::bad_config,
-                 fmt::format("cache_tokens: weights and cache need {:.0f} MiB, the limit is {:.0f} "
-                             "MiB; lower cache_tokens",
-                             static_cast<double>(weights + cache_bytes) / mib,
-                             static_cast<double>(limit) / mib));
-  }
-  return ok();
+  if (weights + cache + rest <= limit) return ok();
+  return Error(
+      Reason::bad_config,
+      fmt::format("cache_tokens: weights and cache need {:.0f} MiB, the limit is {:.0f} "
+                  "MiB; {}",
+                  static_cast<double>(weights + cache + rest) / mib,
+                  static_cast<double>(limit) / mib,
+                  weights + rest > limit ? "the model alone is too large" : "lower cache_tokens"));
 }
 
 }  // namespace
@@ -59,6 +61,13 @@ Result<EngineModel> load_engine_model(const WorkerConfig& config,
   EngineModel out;
   BATON_ASSIGN(modelfile::ModelFile file, modelfile::ModelFile::open(config.model));
   BATON_ASSIGN(models::ModelConfig model_config, models::config_from(file));
+  const std::int64_t context =
+      config.context_length > 0 ? config.context_length : model_config.context_length;
+  out.cache = cache_shape(config, model_config, context);
+  // Before anything is taken: an exceeded limit ends the process without a word. Packed weights are
+  // about as large as the file.
+  const std::uint64_t cache = cache_bytes_of(model_config, out.cache);
+  BATON_TRY(check_memory(std::filesystem::file_size(config.model), cache));
   BATON_ASSIGN(tokenizer::TokenizerSpec spec, tokenizer::spec_from(file.metadata()));
   out.bundle = tokenizer::serialise(spec);
   out.end_ids = tokenizer::end_of_generation_ids(spec);
@@ -70,10 +79,12 @@ Result<EngineModel> load_engine_model(const WorkerConfig& config,
   options.context_length = config.context_length;
   options.progress = progress;
   BATON_ASSIGN(out.model, models::Model::load(file, model_config, *out.kernels, options));
-  const models::ModelConfig& model = out.model->config();
-  out.context_length = config.context_length > 0 ? config.context_length : model.context_length;
-  out.cache = cache_shape(config, model, out.context_length);
-  BATON_TRY(check_memory(out));
+  out.context_length = context;
+  const std::uint64_t weights = out.model->weight_bytes();
+  log_info("memory: weights {:.0f} MiB, cache {:.0f} MiB ({} tokens), limit {:.0f} MiB",
+           static_cast<double>(weights) / mib, static_cast<double>(cache) / mib,
+           out.cache.positions, static_cast<double>(memory_limit_bytes()) / mib);
+  BATON_TRY(check_memory(weights, cache));
   return out;
 }
 

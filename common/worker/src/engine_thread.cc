@@ -48,6 +48,15 @@ void EngineThread::start(handoff::Driver& driver) {
   thread_ = std::thread([this] { run(); });
 }
 
+bool EngineThread::post(EngineMail mail) {
+  return mailbox_.size() < mailbox_capacity / 2 && mailbox_.try_push(std::move(mail));
+}
+
+void EngineThread::post_event(DriverEvent event) {
+  if (mailbox_.try_push(std::move(event)) || mailbox_.closed()) return;
+  log_error("the engine's mailbox is full: an event of a handoff is lost");
+}
+
 void EngineThread::stop() {
   stop_ = true;
   mailbox_.close();

@@ -53,8 +53,11 @@ class EngineThread {
   void start(handoff::Driver& driver);
   void stop();
 
-  /// False when the mailbox is full: the caller fails the link that the message came from.
-  [[nodiscard]] bool post(EngineMail mail) { return mailbox_.try_push(std::move(mail)); }
+  /// False when the mailbox is half full: the caller fails the link that the message came from.
+  [[nodiscard]] bool post(EngineMail mail);
+  /// The other half is for what the driver says: losing an end would lose the blocks that wait for
+  /// it. After stop() nobody cares.
+  void post_event(DriverEvent event);
 
   EngineStatus status() const;
   /// When the loop or a layer last made progress; for liveness.

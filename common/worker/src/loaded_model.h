@@ -26,10 +26,4 @@ struct LoadedModel : EngineModel {
 Result<LoadedModel> load_model(const WorkerConfig& config,
                                const std::function<void(double)>& progress);
 
-/// Bytes that this process may use: its cgroup's limit or the machine's memory.
-std::uint64_t memory_limit_bytes();
-
-/// Cores that this process may use: affinity and cgroup quota.
-int usable_cores();
-
 }  // namespace baton::worker

@@ -83,9 +83,7 @@ class WorkerProcess final : public handoff::DriverListener {
   }
 
  private:
-  void to_engine(DriverEvent event) {
-    if (!engine_->post(std::move(event))) log_error("the engine's mailbox is full");
-  }
+  void to_engine(DriverEvent event) { engine_->post_event(std::move(event)); }
   Result<void> listen();
   Result<void> announce(const Endpoint& control, const Endpoint& admin);
   void load();
@@ -139,8 +137,9 @@ int WorkerProcess::run() {
   ticker_.cancel();
   admin_.reset();
   control_.stop_serving();
-  driver_.reset();  // its thread posts to the engine's mailbox, so it goes first
+  // Each of the two threads posts to the other: both have ended before either object goes.
   if (engine_) engine_->stop();
+  driver_.reset();
   return exit_code_;
 }
 
@@ -254,8 +253,10 @@ void WorkerProcess::start_serving() {
 
 void WorkerProcess::failed(const Error& error) {
   log_error("{}", error.message());
-  const bool configuration =
-      error.reason() == Reason::bad_model_file || error.reason() == Reason::bad_config;
+  // A file that cannot be read or an address that is taken is the configuration's fault as well.
+  const bool configuration = error.reason() == Reason::bad_model_file ||
+                             error.reason() == Reason::bad_config ||
+                             error.reason() == Reason::io_error;
   exit_code_ = configuration ? exit_config : exit_software;
   loop_.stop();
 }

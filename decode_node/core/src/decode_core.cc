@@ -13,6 +13,21 @@ using protocol::FinishReason;
 using worker::Countable;
 using worker::Counted;
 
+namespace {
+
+// Of one message: with a digest and 20 alternatives each they take a third of the longest frame.
+constexpr std::int32_t tokens_per_message = 1000;
+
+/// The facts that came with a handed-over token are exactly those that later tokens will have: the
+/// lists of a job stay in step.
+bool has_facts_asked_for(const protocol::Tokens& tokens, const protocol::Sampling& sampling) {
+  const std::size_t count = tokens.ids.size();
+  return tokens.digests.size() == (sampling.logits_digest ? count : 0) &&
+         tokens.logprobs.size() == (sampling.logprobs >= 0 ? count : 0);
+}
+
+}  // namespace
+
 DecodeCore::DecodeCore(worker::NodeLimits limits, kvcache::PoolConfig pools,
                        std::uint64_t first_grant)
     : limits_(std::move(limits)),
@@ -43,7 +58,7 @@ void DecodeCore::repeat(const Job& job) {
   if (!job.owned) return send(job.owner, protocol::Granted{job.key, job.grant});
   send(job.owner, protocol::Owned{job.key, job.first_index});
   if (job.finished) {
-    send(job.owner, tokens_from(job, job.first_index));
+    send_tokens(job, job.first_index);
     send(job.owner, *job.finished);
   }
 }
@@ -138,7 +153,7 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Resume& message, Insta
   if (found == jobs_.end()) return send(from, protocol::Gone{message.key});
   const Job& job = found->second;
   if (job.key != message.key || !job.owned) return;
-  send(from, tokens_from(job, message.next_index));
+  send_tokens(job, message.next_index);
   if (job.finished) send(from, *job.finished);
 }
 
@@ -151,15 +166,28 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Unknown& message, Inst
   }
 }
 
+void DecodeCore::send_tokens(const Job& job, std::int32_t first_index) {
+  const std::int32_t end = job.first_index + static_cast<std::int32_t>(job.ids.size());
+  std::int32_t next = std::clamp(first_index, job.first_index, end);
+  do {
+    send(job.owner, tokens_from(job, next));
+    next += tokens_per_message;
+  } while (next < end);
+}
+
 protocol::Tokens DecodeCore::tokens_from(const Job& job, std::int32_t first_index) const {
   protocol::Tokens out;
   out.key = job.key;
-  const std::int32_t end = job.first_index + static_cast<std::int32_t>(job.ids.size());
-  out.first_index = std::clamp(first_index, job.first_index, end);
-  const std::ptrdiff_t skip = out.first_index - job.first_index;
-  out.ids.assign(job.ids.begin() + skip, job.ids.end());
-  if (!job.digests.empty()) out.digests.assign(job.digests.begin() + skip, job.digests.end());
-  if (!job.logprobs.empty()) out.logprobs.assign(job.logprobs.begin() + skip, job.logprobs.end());
+  out.first_index = first_index;
+  const std::ptrdiff_t skip = first_index - job.first_index;
+  const std::ptrdiff_t end =
+      std::min<std::ptrdiff_t>(skip + tokens_per_message, std::ssize(job.ids));
+  const auto take = [&](const auto& all, auto& part) {
+    if (!all.empty()) part.assign(all.begin() + skip, all.begin() + end);
+  };
+  take(job.ids, out.ids);
+  take(job.digests, out.digests);
+  take(job.logprobs, out.logprobs);
   if (job.first_row) {
     out.times.first_decode = *job.first_row - job.accepted;
     out.times.decode = job.last_row - *job.first_row;
@@ -185,8 +213,11 @@ void DecodeCore::on(const handoff::CommitVerified& event, Instant now) {
   engine::SequenceSpec spec = worker::spec_of(job.work, limits_.end_ids, now);
   spec.generated.insert(spec.generated.end(), event.commit.tokens.ids.begin(),
                         event.commit.tokens.ids.end());
-  Result<engine::Sequence> sequence = engine::Sequence::for_decode(
-      std::move(spec), limits_.model, event.commit.length, job.blocks, pools_);
+  Result<engine::Sequence> sequence =
+      has_facts_asked_for(event.commit.tokens, job.work.sampling)
+          ? engine::Sequence::for_decode(std::move(spec), limits_.model, event.commit.length,
+                                         job.blocks, pools_)
+          : Error(Reason::protocol_violation, "the first token brings other facts than asked for");
   if (!sequence) {
     effects_.push_back(Counted{Countable::handoff_failed, sequence.error().reason(), {}});
     effects_.push_back(worker::ToPair{

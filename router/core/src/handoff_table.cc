@@ -9,7 +9,6 @@ namespace baton::router {
 
 using protocol::AttemptKey;
 using protocol::FinishReason;
-using protocol::Role;
 
 HandoffTable::HandoffTable(TableLimits limits, std::uint64_t seed)
     : limits_(limits), random_(seed) {}

@@ -40,7 +40,8 @@ int RouterProcess::run() {
     log_error("{}", listening.error().message());
     return exit_config;
   }
-  pool_ = std::make_unique<WorkPool>();
+  pool_ = std::make_unique<WorkPool>(256);
+  bulk_pool_ = std::make_unique<WorkPool>(16);
   links_ = std::make_unique<WorkerLinks>(
       loop_, WorkerLinksConfig{node_, epoch_, config_.prefill, config_.decode, config_.table.lease},
       *this);
@@ -51,6 +52,7 @@ int RouterProcess::run() {
   loop_.run();
   ticker_.cancel();
   pool_.reset();
+  bulk_pool_.reset();
   runs_.clear();
   api_.reset();
   admin_.reset();

@@ -2,11 +2,13 @@
 // work pool's jobs.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
 #include <boost/asio/signal_set.hpp>
+#include <boost/json/object.hpp>
 
 #include "baton/metrics/registry.h"
 #include "baton/net/io/event_loop.h"
@@ -40,6 +42,13 @@ class RouterProcess final : public WorkerEvents {
     std::vector<TokenId> ids;
   };
   using PreparedResult = boost::system::result<Prepared, ApiError>;
+  /// The answer of /tokenize and /detokenize, and the model that was asked for.
+  struct Converted {
+    std::optional<std::string> model;
+    boost::json::object body;
+  };
+  using ConvertedResult = boost::system::result<Converted, ApiError>;
+  using Conversion = ConvertedResult (*)(const tokenizer::ModelText& text, const std::string& body);
 
   Result<void> listen();
   Result<void> announce() const;
@@ -51,8 +60,13 @@ class RouterProcess final : public WorkerEvents {
   void submit(Prepared prepared, const Responder& responder, Instant received);
   void models(const Responder& responder);
   void workers(const Responder& responder);
-  void tokenize(const net::HttpRequest& request, const Responder& responder);
-  void detokenize(const net::HttpRequest& request, const Responder& responder);
+  void convert(net::HttpRequest request, const Responder& responder, Conversion conversion);
+  void converted(ConvertedResult result, const Responder& responder);
+  static ConvertedResult tokenize(const tokenizer::ModelText& text, const std::string& body);
+  static ConvertedResult detokenize(const tokenizer::ModelText& text, const std::string& body);
+  /// Runs a job about a body of that size on a pool; false when too much is waiting.
+  [[nodiscard]] bool offload(std::size_t body_bytes, const Responder& responder,
+                             std::function<void()> job);
   void send_error(const Responder& responder, const Error& error, const std::string& param = "");
   static PreparedResult prepare(const tokenizer::ModelText& text, ApiKind kind,
                                 const std::string& body);
@@ -90,7 +104,9 @@ class RouterProcess final : public WorkerEvents {
   std::unique_ptr<WorkerLinks> links_;
   std::unique_ptr<net::HttpServer> api_;
   std::unique_ptr<net::HttpServer> admin_;
+  // Megabytes of text take seconds: they wait for each other, nobody else waits for them.
   std::unique_ptr<WorkPool> pool_;
+  std::unique_ptr<WorkPool> bulk_pool_;
   net::Timer ticker_;
   std::optional<Instant> draining_since_;
   bool running_effects_ = false;

@@ -1,10 +1,12 @@
 // The HTTP routes of a router: the OpenAI-style API and the admin listener.
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 
 #include <boost/json.hpp>
 
 #include "baton/base/log.h"
+#include "baton/protocol/codec.h"
 
 #include "process.h"
 
@@ -15,6 +17,7 @@ namespace {
 
 // Parsing and tokenising a body of this size takes about a millisecond.
 constexpr std::size_t pool_body_bytes = 16 * 1024;
+constexpr std::size_t bulk_body_bytes = 256 * 1024;
 
 const net::HttpHeaders json_headers = {{"Content-Type", "application/json"}};
 const net::HttpHeaders text_headers = {{"Content-Type", "text/plain; charset=utf-8"}};
@@ -90,8 +93,8 @@ void RouterProcess::api(net::HttpRequest request, const Responder& responder) {
   if (path == "/v1/completions" && post) {
     return generate(ApiKind::completion, std::move(request), responder);
   }
-  if (path == "/tokenize" && post) return tokenize(request, responder);
-  if (path == "/detokenize" && post) return detokenize(request, responder);
+  if (path == "/tokenize" && post) return convert(std::move(request), responder, &tokenize);
+  if (path == "/detokenize" && post) return convert(std::move(request), responder, &detokenize);
   const bool known = path == "/v1/models" || path == "/v1/chat/completions" ||
                      path == "/v1/completions" || path == "/tokenize" || path == "/detokenize";
   if (known) {
@@ -106,13 +109,14 @@ std::string RouterProcess::model_name() const {
 }
 
 std::int64_t RouterProcess::context_length() const {
+  // What a message between nodes may carry bounds it as well.
   std::int64_t shortest = 0;
   for (const auto& [node, worker] : table_.workers().all()) {
     if (shortest == 0 || worker.info.context_length < shortest) {
       shortest = worker.info.context_length;
     }
   }
-  return shortest;
+  return std::min<std::int64_t>(shortest, protocol::max_ids);
 }
 
 Result<void> RouterProcess::check_model(const std::optional<std::string>& name) const {
@@ -173,14 +177,27 @@ void RouterProcess::generate(ApiKind kind, net::HttpRequest request, const Respo
   if (request.body.size() <= pool_body_bytes) {
     return prepared(prepare(*text_, kind, request.body), responder, request.received_at);
   }
-  const bool taken =
-      pool_->post([this, text = text_, kind, responder, request = std::move(request)]() mutable {
+  const std::size_t bytes = request.body.size();
+  const bool taken = offload(
+      bytes, responder, [this, text = text_, kind, responder, request = std::move(request)] {
         auto result = std::make_shared<PreparedResult>(prepare(*text, kind, request.body));
         loop_.post([this, result, responder, at = request.received_at] {
           prepared(std::move(*result), responder, at);
         });
       });
   if (!taken) send_error(responder, Error(Reason::overloaded, "too many long prompts at a time"));
+}
+
+bool RouterProcess::offload(std::size_t body_bytes, const Responder& responder,
+                            std::function<void()> job) {
+  // A client that gives up while this waits costs nothing more.
+  auto gone = std::make_shared<std::atomic<bool>>(false);
+  responder->on_disconnect([gone] { *gone = true; });
+  WorkPool& pool = body_bytes > bulk_body_bytes ? *bulk_pool_ : *pool_;
+  return pool.post([this, gone, job = std::move(job)] {
+    if (!*gone) return job();
+    loop_.post([this] { probe_.request_ended(Outcome::cancelled); });
+  });
 }
 
 void RouterProcess::prepared(PreparedResult result, const Responder& responder, Instant received) {
@@ -263,39 +280,53 @@ std::string RouterProcess::fingerprint_word() const {
 
 // ---- text ----
 
-void RouterProcess::tokenize(const net::HttpRequest& request, const Responder& responder) {
-  auto parsed = parse_tokenize(request.body);
-  if (!parsed) return send_error(responder, parsed.error().error, parsed.error().param);
-  if (const Result<void> model = check_model(parsed->model); !model) {
-    return send_error(responder, model.error(), "model");
-  }
-  if (text_ == nullptr) {
-    return send_error(responder, Error(Reason::no_worker, "no worker is connected yet"));
-  }
+RouterProcess::ConvertedResult RouterProcess::tokenize(const tokenizer::ModelText& text,
+                                                       const std::string& body) {
+  auto parsed = parse_tokenize(body);
+  if (!parsed) return parsed.error();
   const Result<std::vector<TokenId>> ids =
-      parsed->prompt ? text_->text_ids(*parsed->prompt, parsed->add_special_tokens)
-                     : text_->chat_ids(parsed->chat);
-  if (!ids) return send_error(responder, ids.error());
-  responder->send(200, json_headers,
-                  json::serialize(json::object{{"count", ids->size()},
-                                               {"max_model_len", context_length()},
-                                               {"tokens", json::value_from(*ids)}}));
+      parsed->prompt ? text.text_ids(*parsed->prompt, parsed->add_special_tokens)
+                     : text.chat_ids(parsed->chat);
+  if (!ids) return ApiError{ids.error(), ""};
+  return Converted{std::move(parsed->model),
+                   {{"count", ids->size()}, {"tokens", json::value_from(*ids)}}};
 }
 
-void RouterProcess::detokenize(const net::HttpRequest& request, const Responder& responder) {
-  auto parsed = parse_detokenize(request.body);
-  if (!parsed) return send_error(responder, parsed.error().error, parsed.error().param);
-  if (const Result<void> model = check_model(parsed->model); !model) {
-    return send_error(responder, model.error(), "model");
-  }
+RouterProcess::ConvertedResult RouterProcess::detokenize(const tokenizer::ModelText& text,
+                                                         const std::string& body) {
+  auto parsed = parse_detokenize(body);
+  if (!parsed) return parsed.error();
+  tokenizer::DecodeOptions options;
+  options.skip_special = false;
+  return Converted{std::move(parsed->model),
+                   {{"prompt", text.tokenizer().decode(parsed->tokens, options)}}};
+}
+
+void RouterProcess::convert(net::HttpRequest request, const Responder& responder,
+                            Conversion conversion) {
   if (text_ == nullptr) {
     return send_error(responder, Error(Reason::no_worker, "no worker is connected yet"));
   }
-  tokenizer::DecodeOptions options;
-  options.skip_special = false;
-  responder->send(200, json_headers,
-                  json::serialize(json::object{
-                      {"prompt", text_->tokenizer().decode(parsed->tokens, options)}}));
+  if (request.body.size() <= pool_body_bytes) {
+    return converted(conversion(*text_, request.body), responder);
+  }
+  const std::size_t bytes = request.body.size();
+  const bool taken =
+      offload(bytes, responder,
+              [this, text = text_, responder, conversion, body = std::move(request.body)] {
+                auto result = std::make_shared<ConvertedResult>(conversion(*text, body));
+                loop_.post([this, result, responder] { converted(std::move(*result), responder); });
+              });
+  if (!taken) send_error(responder, Error(Reason::overloaded, "too many long texts at a time"));
+}
+
+void RouterProcess::converted(ConvertedResult result, const Responder& responder) {
+  if (!result) return send_error(responder, result.error().error, result.error().param);
+  if (const Result<void> model = check_model(result->model); !model) {
+    return send_error(responder, model.error(), "model");
+  }
+  if (result->body.contains("tokens")) result->body["max_model_len"] = context_length();
+  responder->send(200, json_headers, json::serialize(result->body));
 }
 
 }  // namespace baton::router

@@ -10,7 +10,8 @@ namespace baton::router {
 
 class WorkPool {
  public:
-  WorkPool() : thread_([this] { run(); }) {}
+  /// At most `capacity` jobs wait.
+  explicit WorkPool(std::size_t capacity) : jobs_(capacity), thread_([this] { run(); }) {}
   ~WorkPool() {
     jobs_.close();
     thread_.join();
@@ -22,20 +23,15 @@ class WorkPool {
   [[nodiscard]] bool post(std::function<void()> job) { return jobs_.try_push(std::move(job)); }
 
  private:
-  static constexpr std::size_t capacity = 256;
-
   void run() {
     for (;;) {
       const auto job = jobs_.pop_for(std::chrono::hours(1));
-      if (job) {
-        (*job)();
-      } else if (jobs_.closed()) {
-        return;
-      }
+      if (jobs_.closed()) return;  // what still waits is given up
+      if (job) (*job)();
     }
   }
 
-  BoundedQueue<std::function<void()>> jobs_{capacity};
+  BoundedQueue<std::function<void()>> jobs_;
   std::thread thread_;
 };
 

@@ -183,6 +183,7 @@ void WorkerLinks::acknowledged(const LinkKey& key, Link& link, const protocol::H
     log_warning("{}: not a {} node", key, role_name(link.role));
     return failed(key, Error(Reason::protocol_violation, "unexpected role"));
   }
+  if (is_taken(key, link, ack)) return;
   link.acknowledged = true;
   link.back_off = Duration{};
   link.worker.node = ack.node;
@@ -196,6 +197,30 @@ void WorkerLinks::acknowledged(const LinkKey& key, Link& link, const protocol::H
   }
   mark(link, true);
   if (link.role == Role::prefill) send_peers();
+}
+
+/// True when another address has led to a live worker of that name: the newcomer is let go. A name
+/// belongs to one process, and a process talks to us on one connection, the newest.
+bool WorkerLinks::is_taken(const LinkKey& key, Link& link, const protocol::HelloAck& ack) {
+  link.twin.reset();
+  const Instant now = monotonic_now();
+  for (const auto& [other_key, other] : links_) {
+    if (&other == &link || other.worker.node != ack.node) continue;
+    const bool same_life = other.worker.epoch == ack.epoch;
+    // Our hello has made the process close the other connection, which we may know already.
+    if (!other.up && !(same_life && now - other.heard < silent_time)) continue;
+    if (same_life) {
+      link.twin = WorkerRef{ack.node, ack.epoch};
+      log_warning("{} and {} are one process; the first is not used", key, other_key);
+    } else {
+      events_.dropped(Reason::duplicate_node);
+      log_warning("{}: a live worker with the name {} is connected", key, ack.node.value());
+    }
+    failed(key, Error(Reason::duplicate_node, "the name is taken"));
+    link.retry_at = now + longest_back_off;
+    return true;
+  }
+  return false;
 }
 
 void WorkerLinks::bundle_part(Link& link, const protocol::BundlePart& part) {
@@ -236,7 +261,13 @@ void WorkerLinks::tick(Instant now) {
   if (heartbeat) last_heartbeat_ = now;
   std::vector<LinkKey> to_connect;
   for (auto& [key, link] : links_) {
-    if (!link.connection && !link.connecting && now >= link.retry_at) to_connect.push_back(key);
+    if (!link.connection && !link.connecting && now >= link.retry_at) {
+      if (link.twin && find(*link.twin) != nullptr) {
+        link.retry_at = now + longest_back_off;
+      } else {
+        to_connect.push_back(key);
+      }
+    }
     if (!link.connection) continue;
     if (link.up && now - link.heard > silent_time) mark(link, false);
     if (heartbeat && link.acknowledged) {

@@ -61,6 +61,7 @@ class WorkerLinks {
     Instant heard;
     Instant retry_at;
     Duration back_off{};
+    std::optional<WorkerRef> twin;  ///< who lives here is reached at another address already
   };
   struct Name {
     Endpoint endpoint;
@@ -76,6 +77,7 @@ class WorkerLinks {
   void connected(const LinkKey& key, Result<std::shared_ptr<net::FrameConnection>> result);
   void frame(const LinkKey& key, std::string_view payload);
   void acknowledged(const LinkKey& key, Link& link, const protocol::HelloAck& ack);
+  bool is_taken(const LinkKey& key, Link& link, const protocol::HelloAck& ack);
   void bundle_part(Link& link, const protocol::BundlePart& part);
   void failed(const LinkKey& key, const Error& error);
   void drop(Link& link);

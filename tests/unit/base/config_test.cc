@@ -237,6 +237,8 @@ TEST_F(ConfigTest, AllProblemsAreReportedAtOnce) {
 
 TEST_F(ConfigTest, AFileThatIsMissingOrNoYamlIsNamed) {
   EXPECT_NE(refusal({"--config=/no/such/file"}).find("/no/such/file"), std::string::npos);
+  EXPECT_NE(refusal({"--config", ::testing::TempDir()}).find(::testing::TempDir()),
+            std::string::npos);
   for (const char* text :
        {"router: [", "- a\n", "router: 5\n", "router:\n  shards: 1\n  shards: 2\n",
         "router:\n  names: [{a: b}]\n", "router:\n  shards:\n"}) {

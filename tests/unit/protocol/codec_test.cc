@@ -1,5 +1,6 @@
 #include "baton/protocol/codec.h"
 
+#include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -148,6 +149,46 @@ TEST(Codec, R7_LimitsAreCheckedBeforeTheNativeFormIsMade) {
   Work endless = work();
   endless.sampling.temperature = std::numeric_limits<float>::infinity();
   EXPECT_FALSE(decode(encode({here, there, Prefill{key, endless, 1, true}})).has_value());
+}
+
+TEST(Codec, R3_NumbersThatDecideSomethingAreRefusedOutsideTheirRange) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  const auto accepted = [](const Message& message) {
+    return decode(encode({here, there, message})).has_value();
+  };
+  for (const std::int64_t lease_ms : {least, std::int64_t{-1}, std::int64_t{0}, most}) {
+    EXPECT_FALSE(accepted(Heartbeat{lease_ms})) << lease_ms;
+    EXPECT_FALSE(accepted(Reserve{key, work(), lease_ms})) << lease_ms;
+    EXPECT_FALSE(accepted(Prefill{key, work(), lease_ms, true})) << lease_ms;
+  }
+  Work endless = work();
+  endless.deadline_ms = most;
+  EXPECT_FALSE(accepted(Prefill{key, endless, 5000, true}));
+  Tokens late = tokens();
+  late.first_index = std::numeric_limits<std::int32_t>::max();
+  EXPECT_FALSE(accepted(late));
+  EXPECT_FALSE(accepted(Resume{key, std::numeric_limits<std::int32_t>::max()}));
+  EXPECT_FALSE(accepted(Owned{key, -1}));
+}
+
+TEST(Codec, R3_NumbersThatAreOnlyCountedAreCut) {
+  constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  const auto round_trip = [](const Message& message) {
+    return decode(encode({here, there, message}))->message;
+  };
+  Tokens timed = tokens();
+  timed.times.queue = Duration::max();
+  timed.times.prefill = Duration(least);
+  const PhaseTimes times = std::get<Tokens>(round_trip(timed)).times;
+  EXPECT_EQ(times.prefill, Duration{});
+  EXPECT_LT(times.queue, Duration::max() / 100);
+  Report report;
+  report.load.free_tokens = least;
+  report.load.capacity_tokens = std::numeric_limits<std::int64_t>::max();
+  const Load load = std::get<Report>(round_trip(report)).load;
+  EXPECT_EQ(load.free_tokens, 0);
+  EXPECT_LT(load.capacity_tokens, std::numeric_limits<std::int64_t>::max() / 100);
 }
 
 TEST(Codec, AnUnknownKindIsAnErrorAndUnknownFieldsAreDropped) {

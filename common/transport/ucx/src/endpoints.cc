@@ -74,7 +74,8 @@ void UcxTransport::close(PeerId id) {
 
 void UcxTransport::meet_strangers() {
   while (Descriptor socket_fd = accept_from(listener_.get())) {
-    if (strangers_.size() >= max_strangers) continue;  // closes it
+    // A crowd of silent connections must not keep a real peer out: the oldest makes room.
+    if (strangers_.size() >= max_strangers) strangers_.erase(strangers_.begin());
     watch(socket_fd.get(), false);
     strangers_.push_back(
         {Handshake(std::move(socket_fd)), monotonic_now() + options_.hello_deadline});

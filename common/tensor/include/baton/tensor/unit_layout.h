@@ -42,11 +42,13 @@ struct UnitLayout {
   /// Element index inside a head's slice.
   constexpr std::size_t k_index(int position, int d) const {
     const int p = pair();
-    return static_cast<std::size_t>((d / p * unit_positions + position) * p + d % p);
+    const int index = (d / p * unit_positions + position) * p + d % p;
+    return static_cast<std::size_t>(index);
   }
   constexpr std::size_t v_index(int position, int d) const {
     const int p = pair();
-    return static_cast<std::size_t>((position / p * head_dim + d) * p + position % p);
+    const int index = (position / p * head_dim + d) * p + position % p;
+    return static_cast<std::size_t>(index);
   }
 
   friend bool operator==(const UnitLayout&, const UnitLayout&) = default;

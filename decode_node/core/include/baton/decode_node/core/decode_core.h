@@ -77,6 +77,8 @@ class DecodeCore final : public worker::NodeCore {
              Instant now);
   void append(Job& job, const engine::TokenEvent& event, Instant now);
   void finish(Job& job, protocol::FinishReason finish, const Error& error, Instant now);
+  /// All from that index on, in as many messages as their size needs; one at least.
+  void send_tokens(const Job& job, std::int32_t first_index);
   protocol::Tokens tokens_from(const Job& job, std::int32_t first_index) const;
   void note_first_step(const engine::StepPlan& step, Instant now);
   Job* job_of(engine::SequenceId sequence);

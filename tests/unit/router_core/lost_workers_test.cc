@@ -1,0 +1,146 @@
+// What the table does when workers go, come back, or come back as somebody else.
+#include "table_fixture.h"
+
+namespace baton::router {
+namespace {
+
+class LostWorkers : public TableFixture {
+ protected:
+  LostWorkers() {
+    up("p0");
+    up("d0");
+    id = submit();
+    key = {id, {1, 1}};
+  }
+  RequestId id;
+  protocol::AttemptKey key;
+};
+
+TEST_F(LostWorkers, ALostDecodeWorkerRaisesTheDecodeLegOnly) {
+  up("d1");
+  say("d0", protocol::Granted{key, grant()});
+  down("d0");
+  EXPECT_EQ(last<protocol::Reserve>("d1").key.attempt, (Attempt{1, 2}));
+  EXPECT_EQ(count<protocol::Prefill>("p0"), 1U);
+  say("d1", protocol::Granted{{id, {1, 2}}, grant()});
+  EXPECT_EQ(last<protocol::Target>("p0").node, NodeId("d1"));
+}
+
+TEST_F(LostWorkers, ALostPrefillWorkerIsReplaced) {
+  up("p1");
+  down("p0");
+  EXPECT_EQ(last<protocol::Prefill>("p1").key.attempt, (Attempt{2, 2}));
+}
+
+TEST_F(LostWorkers, ALostDecodeWorkerContinuesElsewhereFromTheNextToken) {
+  up("d1");
+  decoding(id);
+  say("d0", tokens(key, 1, {21, 22}));
+  down("d0");
+  EXPECT_EQ(node_of<protocol::Reserve>(id), "d1");
+  EXPECT_THAT(last<protocol::Prefill>("p0").work.generated_ids, testing::ElementsAre(20, 21, 22));
+  const protocol::AttemptKey second{id, {2, 2}};
+  say("p0", tokens(second, 3, {23}));
+  EXPECT_THAT(delivered(id), testing::ElementsAre(20, 21, 22, 23));
+}
+
+TEST_F(LostWorkers, TokensThatNobodyHadSeenAreNotMixedIntoANewAttempt) {
+  up("d1");
+  decoding(id);
+  say("d0", tokens(key, 2, {66}));  // early, and its attempt ends
+  down("d0");
+  const protocol::AttemptKey second{id, {2, 2}};
+  say("p0", tokens(second, 1, {21}));
+  EXPECT_THAT(delivered(id), testing::ElementsAre(20, 21));
+}
+
+TEST_F(LostWorkers, APrefillWorkerLostAfterOwnedChangesNothing) {
+  decoding(id);
+  down("p0");
+  EXPECT_TRUE(attempts.empty());
+  say("d0", tokens(key, 1, {21}));
+  EXPECT_THAT(delivered(id), testing::ElementsAre(20, 21));
+}
+
+TEST_F(LostWorkers, ALoneWorkerThatComesBackIsToldAgainWhatItMayHaveMissed) {
+  say("d0", protocol::Granted{key, grant()});
+  down("p0");
+  EXPECT_TRUE(attempts.empty());
+  up("p0");
+  EXPECT_EQ(count<protocol::Prefill>("p0"), 2U);
+  EXPECT_EQ(count<protocol::Target>("p0"), 2U);
+  EXPECT_TRUE(attempts.empty());
+}
+
+TEST_F(LostWorkers, AReturningDecodeWorkerIsAskedForTheNextTokens) {
+  decoding(id);
+  down("d0");
+  up("d0");
+  EXPECT_EQ(last<protocol::Resume>("d0").next_index, 1);
+}
+
+TEST_F(LostWorkers, AnUnansweredReservationIsRepeatedOnANewConnection) {
+  down("d0");
+  up("d0");
+  EXPECT_EQ(count<protocol::Reserve>("d0"), 2U);
+  EXPECT_EQ(last<protocol::Reserve>("d0").key, key);
+}
+
+TEST_F(LostWorkers, ALoneWorkerThatStaysAwayEndsTheRequestWithWorkerLost) {  // HNG-21
+  for (std::uint64_t number = 2; number <= 50; ++number) submit(number);
+  down("p0");
+  pass(seconds(1));
+  EXPECT_EQ(ends.size(), 50U);
+  EXPECT_EQ(failure(id), Reason::worker_lost);
+  EXPECT_EQ(table.live(), 0U);
+  pass(seconds(10));
+  EXPECT_EQ(table.debts(), 0U);
+}
+
+TEST_F(LostWorkers, ANewLifeOfALoneWorkerTakesTheRequestOver) {
+  decoding(id);
+  down("d0");
+  up("d0", 2);
+  const auto reserve = last<protocol::Reserve>("d0");
+  EXPECT_EQ(reserve.key.attempt, (Attempt{2, 2}));
+  EXPECT_THAT(reserve.work.generated_ids, testing::ElementsAre(20));
+}
+
+TEST_F(LostWorkers, MessagesOfAnEarlierLifeAreNotHeard) {
+  decoding(id);
+  down("d0");
+  up("d0", 2);
+  say("d0", tokens(key, 1, {66}), 1);
+  EXPECT_THAT(delivered(id), testing::ElementsAre(20));
+}
+
+TEST_F(LostWorkers, ACompleteStreamWhoseWorkerIsLostNeedsNoNewAttempt) {
+  up("d1");
+  decoding(id);
+  say("d0", tokens(key, 1, {21, 22, 99}));
+  down("d0");
+  EXPECT_TRUE(attempts.empty());
+  EXPECT_EQ(ends.at(id).finish, FinishReason::stop);
+}
+
+TEST_F(LostWorkers, ALostWorkerDuringTheWaitForFiguresOnlyEndsTheRequest) {
+  say("d0", protocol::Granted{key, grant()});
+  say("p0", tokens(key, 0, {20}));
+  say("d0", protocol::Owned{key, 0});
+  say("d0", finished(key, 1));
+  down("p0");
+  EXPECT_EQ(ends.at(id).finish, FinishReason::length);
+  EXPECT_TRUE(attempts.empty());
+}
+
+TEST_F(LostWorkers, OnlyTheRequestsOfTheLostWorkerAreMoved) {  // HNG-23
+  up("d1");
+  const RequestId other = submit(2);
+  const std::string node = node_of<protocol::Reserve>(other);
+  down(node == "d0" ? "d1" : "d0");
+  for (const auto& reason : attempts) EXPECT_EQ(reason, Reason::worker_lost);
+  EXPECT_EQ(node_of<protocol::Reserve>(other), node);
+}
+
+}  // namespace
+}  // namespace baton::router

@@ -1,0 +1,111 @@
+#include "baton/worker/core/convert.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace baton::worker {
+namespace {
+
+kvcache::BlockPools pools(int window = 24) {
+  kvcache::PoolConfig config;
+  config.block_positions = 32;  // two units
+  config.groups = {{8, 0}, {8, window}};
+  return kvcache::BlockPools(config);
+}
+
+TEST(Convert, EverySamplingFieldReachesTheEngine) {
+  protocol::Work work;
+  work.prompt_ids = {1, 2};
+  work.generated_ids = {3};
+  work.deadline_ms = 1500;
+  protocol::Sampling& in = work.sampling;
+  in.temperature = 0.5F;
+  in.top_k = 4;
+  in.top_p = 0.6F;
+  in.min_p = 0.7F;
+  in.repetition_penalty = 1.1F;
+  in.presence_penalty = 0.2F;
+  in.frequency_penalty = 0.3F;
+  in.seed = 42;
+  in.max_tokens = 9;
+  in.min_tokens = 2;
+  in.ignore_eos = true;
+  in.stop_ids = {5};
+  in.logit_bias = {{6, -1.5F}};
+  in.logprobs = 3;
+  in.logits_digest = true;
+  const Instant now = Instant{} + std::chrono::seconds(7);
+  const engine::SequenceSpec spec = spec_of(work, {8}, now);
+  EXPECT_THAT(spec.prompt, testing::ElementsAre(1, 2));
+  EXPECT_THAT(spec.generated, testing::ElementsAre(3));
+  EXPECT_THAT(spec.end_ids, testing::ElementsAre(8));
+  EXPECT_EQ(spec.arrival, now);
+  EXPECT_EQ(spec.deadline, now + std::chrono::milliseconds(1500));
+  EXPECT_TRUE(spec.logits_digest);
+  const engine::SamplingParams& out = spec.params;
+  EXPECT_EQ(out.temperature, 0.5F);
+  EXPECT_EQ(out.top_k, 4);
+  EXPECT_EQ(out.top_p, 0.6F);
+  EXPECT_EQ(out.min_p, 0.7F);
+  EXPECT_EQ(out.repetition_penalty, 1.1F);
+  EXPECT_EQ(out.presence_penalty, 0.2F);
+  EXPECT_EQ(out.frequency_penalty, 0.3F);
+  EXPECT_EQ(out.seed, 42U);
+  EXPECT_EQ(out.max_tokens, 9);
+  EXPECT_EQ(out.min_tokens, 2);
+  EXPECT_TRUE(out.ignore_eos);
+  EXPECT_THAT(out.stop_token_ids, testing::ElementsAre(5));
+  ASSERT_EQ(out.logit_bias.size(), 1U);
+  EXPECT_EQ(out.logit_bias[0].id, 6);
+  EXPECT_EQ(out.logprobs, 3);
+}
+
+TEST(Convert, AGrantNamesTheUnitsThatItsWindowStillNeeds) {
+  kvcache::BlockPools cache = pools();
+  kvcache::SequenceBlocks blocks;
+  ASSERT_TRUE(cache.extend(blocks, {70, 71, 71}));
+  const protocol::Grant grant = grant_of(5, 70, blocks, cache);
+  ASSERT_EQ(grant.groups.size(), 2U);
+  EXPECT_EQ(grant.id, 5U);
+  EXPECT_EQ(grant.length, 70);
+  EXPECT_EQ(grant.groups[0].first_unit, 0U);
+  EXPECT_EQ(grant.groups[0].slots.size(), 1U);
+  EXPECT_EQ(grant.groups[0].slots[0].count, 3U);
+  // Positions 47 to 69 are seen by the next query: units 2 to 4, blocks 1 and 2.
+  EXPECT_EQ(grant.groups[1].first_unit, 2U);
+  EXPECT_EQ(grant.groups[1].slots[0].count, 2U);
+  cache.release(blocks);
+}
+
+TEST(Convert, LocalBlocksBeginAtTheFirstThatIsHeld) {
+  kvcache::BlockPools cache = pools();
+  kvcache::SequenceBlocks blocks;
+  ASSERT_TRUE(cache.extend(blocks, {70, 71, 71}));
+  const auto local = local_blocks(blocks, cache);
+  EXPECT_EQ(local[0].first_block, 0U);
+  EXPECT_EQ(local[0].block_units, 2U);
+  EXPECT_EQ(local[1].first_block, 1U);
+  EXPECT_EQ(local[1].blocks.size(), 2U);
+  cache.release(blocks);
+}
+
+TEST(Pins, OutliveTheSequenceAndAreTakenOnce) {
+  kvcache::BlockPools cache = pools();
+  kvcache::SequenceBlocks blocks;
+  ASSERT_TRUE(cache.extend(blocks, {0, 33, 33}));
+  Pins pins;
+  pins.add(blocks, cache, kvcache::HolderKind::send_pin);
+  pins.add(blocks, cache, kvcache::HolderKind::send_pin);
+  ASSERT_TRUE(cache.extend(blocks, {33, 65, 65}));
+  pins.add(blocks, cache, kvcache::HolderKind::send_pin);
+  EXPECT_EQ(cache.counts(0).references[1], 3);
+  cache.release(blocks);
+  EXPECT_EQ(cache.free_blocks(0), 5);
+  pins.release(cache, kvcache::HolderKind::send_pin);
+  EXPECT_EQ(cache.free_blocks(0), 8);
+  EXPECT_EQ(cache.free_blocks(1), 8);
+  pins.release(cache, kvcache::HolderKind::send_pin);  // nothing is left to release
+}
+
+}  // namespace
+}  // namespace baton::worker
