@@ -5,6 +5,7 @@
 set(sanitized_by_address
     base_test
     engine_core_test
+    handoff_driver_test
     handoff_test
     jinja_test
     kvcache_core_test
@@ -16,7 +17,7 @@ set(sanitized_by_address
     tokenizer_test
     transport_contract_test
     transport_hostile_test)
-set(sanitized_by_thread base_test net_io_test transport_contract_test)
+set(sanitized_by_thread base_test handoff_driver_test net_io_test transport_contract_test)
 
 if(BATON_SANITIZER STREQUAL "thread")
   set(BATON_SANITIZED_TESTS ${sanitized_by_thread})

@@ -19,6 +19,8 @@ namespace baton::handoff {
 namespace {
 
 constexpr std::size_t mailbox_capacity = 1 << 20;
+// A peer's messages may fill a part of the mailbox only; the rest is for our own threads.
+constexpr std::size_t waiting_pair_messages = 1 << 14;
 // A handoff's messages follow each other within tens of microseconds; below that, sleeping and
 // waking costs more than it saves.
 constexpr Duration spin_time = std::chrono::microseconds(50);
@@ -78,6 +80,13 @@ class Driver::Loop {
   void post(AnyCommand command) {
     BATON_CHECK(mailbox_.try_push(std::move(command)));
     wake();
+  }
+
+  bool post_pair(PairMessage message) {
+    if (pair_messages_ >= waiting_pair_messages) return false;
+    ++pair_messages_;
+    post(ControlCommand(std::move(message)));
+    return true;
   }
 
   std::vector<std::pair<std::string, std::string>> addresses() const {
@@ -230,6 +239,7 @@ class Driver::Loop {
     forget_link(c.link);
   }
   void handle(PairMessage& c) {
+    --pair_messages_;
     if (auto* commit = std::get_if<protocol::Commit>(&c.message)) {
       receiver_.commit(c.link, std::move(*commit), monotonic_now());
     } else if (const auto* accepted = std::get_if<protocol::Accepted>(&c.message)) {
@@ -424,6 +434,7 @@ class Driver::Loop {
   std::map<TransferId, Transfer> transfers_;
   std::map<std::pair<std::size_t, transport::OfferId>, TransferId> receives_;
   std::uint64_t next_transfer_ = 1;
+  std::atomic<std::size_t> pair_messages_ = 0;
   int wake_;
   std::atomic<bool> stop_ = false;
   std::thread thread_;
@@ -441,6 +452,7 @@ Result<std::unique_ptr<Driver>> Driver::create(DriverConfig config, DriverListen
 void Driver::start() { loop_->start(); }
 void Driver::post(EngineCommand command) { loop_->post(std::move(command)); }
 void Driver::post(ControlCommand command) { loop_->post(std::move(command)); }
+bool Driver::post(PairMessage message) { return loop_->post_pair(std::move(message)); }
 std::vector<std::pair<std::string, std::string>> Driver::addresses() const {
   return loop_->addresses();
 }

@@ -18,6 +18,7 @@ namespace {
 constexpr Duration report_time = std::chrono::milliseconds(500);
 constexpr Duration inventory_time = std::chrono::seconds(5);
 constexpr Duration connect_deadline = std::chrono::seconds(2);
+constexpr Duration hello_deadline = std::chrono::seconds(5);
 constexpr Duration first_back_off = std::chrono::milliseconds(50);
 constexpr Duration longest_back_off = std::chrono::seconds(2);
 constexpr std::size_t bundle_part_bytes = 256 * 1024;
@@ -53,6 +54,10 @@ void Control::stop_serving() {
   serving_.reset();
   for (auto& [id, session] : sessions_) session.connection->close();
   sessions_.clear();
+  routers_.clear();
+  links_.clear();
+  wanted_.clear();
+  peers_.clear();
 }
 
 void Control::set_draining() {
@@ -327,7 +332,7 @@ void Control::link_lost(handoff::LinkId link, const Error& error) {
 void Control::from_pair(Session& session, protocol::Message message) {
   if (session.kind == Kind::pair_out) {
     if (const auto* ack = std::get_if<protocol::HelloAck>(&message)) {
-      return hello_ack(session, *ack, session.epoch);
+      return hello_ack(session, *ack);
     }
     if (const auto* refused = std::get_if<protocol::HelloRefused>(&message)) {
       log_warning("decode node {} refused to pair: {}", session.node.value(), refused->message);
@@ -335,11 +340,13 @@ void Control::from_pair(Session& session, protocol::Message message) {
     }
   }
   if (session.link == handoff::LinkId()) return;
-  serving_->driver->post(
-      handoff::ControlCommand(handoff::PairMessage{session.link, std::move(message)}));
+  if (!serving_->driver->post(handoff::PairMessage{session.link, std::move(message)})) {
+    log_error("too many messages wait; closing the connection to {}", session.node.value());
+    close(session.id);
+  }
 }
 
-void Control::hello_ack(Session& session, const protocol::HelloAck& message, Epoch) {
+void Control::hello_ack(Session& session, const protocol::HelloAck& message) {
   const auto peer = peers_.find(session.node);
   const bool wanted = peer != peers_.end() && peer->second.session == session.id;
   if (!wanted || message.node != session.node || message.epoch != peer->second.peer.epoch ||
@@ -449,8 +456,19 @@ void Control::peer_failed(Peer& peer) {
   peer.retry_at = monotonic_now() + peer.back_off;
 }
 
+/// A decode node that accepted the connection and says nothing is tried again.
+void Control::close_unanswered(Instant now) {
+  std::vector<std::uint64_t> unanswered;
+  for (const auto& [id, session] : sessions_) {
+    const bool waits = session.kind == Kind::pair_out && session.link == handoff::LinkId();
+    if (waits && now - session.heard > hello_deadline) unanswered.push_back(id);
+  }
+  for (std::uint64_t id : unanswered) close(id);
+}
+
 void Control::tick(Instant now) {
   if (!serving_) return;
+  close_unanswered(now);
   refresh_peers(now);
   if (now - last_report_ >= report_time) {
     last_report_ = now;

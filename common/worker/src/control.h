@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -78,7 +77,6 @@ class Control {
     std::uint64_t id = 0;
     Instant heard;
     bool complained_of = false;  ///< a message of it could not be read; logged once
-    std::set<NodeId> wanted;
   };
   /// A decode node that some router wants this prefill node to be connected to.
   struct Peer {
@@ -98,7 +96,7 @@ class Control {
   void hello(Session& session, const protocol::Hello& message);
   void router_hello(Session& session, const protocol::Hello& message);
   void pair_hello(Session& session, const protocol::Hello& message);
-  void hello_ack(Session& session, const protocol::HelloAck& message, Epoch from);
+  void hello_ack(Session& session, const protocol::HelloAck& message);
   void refuse(Session& session, Reason reason, const std::string& message);
   void acknowledge(Session& session, std::optional<protocol::DataLink> data);
   void from_router(Session& session, protocol::Message message);
@@ -109,6 +107,7 @@ class Control {
 
   void peers_changed(Session& session, const protocol::Peers& message);
   void refresh_peers(Instant now);
+  void close_unanswered(Instant now);
   void connect(Peer& peer);
   void connected(const NodeId& node, Result<std::shared_ptr<net::FrameConnection>> result);
   void peer_failed(Peer& peer);

@@ -107,10 +107,10 @@ void EngineThread::drain_mailbox() {
 
 void EngineThread::handle(EngineMail& mail, Instant now) {
   if (const auto* message = std::get_if<OwnerMessage>(&mail)) {
+    know(message->from);
     core_.message(message->from, message->message, now);
   } else if (const auto* connected = std::get_if<OwnerConnected>(&mail)) {
-    std::erase_if(owners_, [&](const auto& known) { return known.node == connected->owner.node; });
-    owners_.push_back(connected->owner);
+    know(connected->owner);
     core_.owner_connected(connected->owner, now);
   } else if (const auto* event = std::get_if<DriverEvent>(&mail)) {
     core_.driver_event(*event, now);
@@ -121,12 +121,21 @@ void EngineThread::handle(EngineMail& mail, Instant now) {
   }
 }
 
+void EngineThread::know(const handoff::OwnerRef& owner) {
+  if (std::find(owners_.begin(), owners_.end(), owner) == owners_.end()) owners_.push_back(owner);
+}
+
+/// Owners that hold nothing are forgotten here; their next message makes them known again.
 void EngineThread::send_inventories() {
   std::vector<std::variant<ToOwner, ToPair>> out;
+  std::vector<handoff::OwnerRef> holding;
   for (const handoff::OwnerRef& owner : owners_) {
     std::vector<protocol::AttemptKey> keys = core_.inventory(owner);
-    if (!keys.empty()) out.push_back(ToOwner{owner, protocol::Inventory{std::move(keys)}});
+    if (keys.empty()) continue;
+    holding.push_back(owner);
+    out.push_back(ToOwner{owner, protocol::Inventory{std::move(keys)}});
   }
+  owners_ = std::move(holding);
   if (!out.empty()) outbox_(std::move(out));
 }
 

@@ -70,6 +70,7 @@ class EngineThread {
   void turn();
   void drain_mailbox();
   void handle(EngineMail& mail, Instant now);
+  void know(const handoff::OwnerRef& owner);
   void send_inventories();
   void flush();
   void publish();
@@ -82,7 +83,7 @@ class EngineThread {
   engine::Engine engine_;
   handoff::Driver* driver_ = nullptr;
   BoundedQueue<EngineMail> mailbox_;
-  std::vector<handoff::OwnerRef> owners_;  ///< that ever connected and may hold something
+  std::vector<handoff::OwnerRef> owners_;  ///< that were heard from and may hold something
   Instant last_tick_;
   std::atomic<std::int64_t> progress_ = 0;
   std::atomic<bool> stop_ = false;

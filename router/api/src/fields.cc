@@ -7,6 +7,15 @@
 
 namespace baton::router {
 
+std::string clipped(std::string_view text, std::size_t most_bytes) {
+  if (text.size() <= most_bytes) return std::string(text);
+  const auto continues = [&](std::size_t at) {
+    return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+  };
+  while (most_bytes > 0 && continues(most_bytes)) --most_bytes;
+  return std::string(text.substr(0, most_bytes));
+}
+
 const boost::json::value* Fields::find(std::string_view name) {
   read_.emplace(name);
   const auto found = object_.find(name);
@@ -78,7 +87,7 @@ std::optional<ApiError> Fields::finish() {
   for (const auto& [key, value] : object_) {
     if (read_.contains(std::string_view(key)) || value.is_null()) continue;
     constexpr std::size_t shown = 64;
-    const std::string name = prefix_ + std::string(key.substr(0, shown));
+    const std::string name = prefix_ + clipped(key, shown);
     return ApiError{Error(Reason::unsupported_parameter, "unsupported parameter: " + name), name};
   }
   return std::nullopt;

@@ -53,9 +53,10 @@ std::optional<std::string> content_of(const json::value& value, Fields& fields,
     const json::object* object = part.if_object();
     const json::value* type = object == nullptr ? nullptr : object->if_contains("type");
     const json::value* body = object == nullptr ? nullptr : object->if_contains("text");
-    if (type == nullptr || *type != "text" || body == nullptr || !body->is_string()) {
+    const bool text_only = object != nullptr && object->size() == 2;
+    if (!text_only || type == nullptr || *type != "text" || body == nullptr || !body->is_string()) {
       fields.fail("messages", Reason::unsupported_parameter,
-                  where + ".content: only parts of type text are supported");
+                  where + ".content: only parts {type: text, text: …} are supported");
       return std::nullopt;
     }
     text += std::string_view(body->as_string());

@@ -1,5 +1,6 @@
 #include "baton/router/api/response.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include <boost/json/serialize.hpp>
@@ -102,7 +103,7 @@ json::value completion_logprobs(const std::vector<Delivered>& tokens,
     top[text] = token.logprob->chosen;
     tops.push_back(std::move(top));
     offsets.push_back(text_offset);
-    text_offset += static_cast<std::int64_t>(text.size());
+    text_offset += characters_of(text);
   }
   return json::object{{"tokens", std::move(texts)},
                       {"token_logprobs", std::move(values)},
@@ -113,6 +114,11 @@ json::value completion_logprobs(const std::vector<Delivered>& tokens,
 double ms(Duration duration) { return seconds(duration) * 1000; }
 
 }  // namespace
+
+std::int64_t characters_of(std::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
+}
 
 const char* finish_word(protocol::FinishReason finish) {
   return finish == protocol::FinishReason::stop ? "stop" : "length";

@@ -6,9 +6,19 @@
 
 namespace baton::router {
 
+/// Where the occurrence begins that is complete first (of several that end together, the longest):
+/// it does not depend on how the text was cut into pieces.
 std::size_t StopMatcher::first_match() const {
   std::size_t first = std::string::npos;
-  for (const std::string& stop : stops_) first = std::min(first, held_.find(stop));
+  std::size_t first_end = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const std::size_t begin = held_.find(stop);
+    if (begin == std::string::npos) continue;
+    const std::size_t end = begin + stop.size();
+    if (end > first_end || (end == first_end && begin > first)) continue;
+    first = begin;
+    first_end = end;
+  }
   return first;
 }
 

@@ -47,9 +47,9 @@ void RequestRun::write_text(const std::string& text) {
   // the first chunk goes out in any case, since it is what the client waits for.
   if (text.empty() && !first) return;
   boost::json::value logprobs =
-      logprobs_json(spec_.head.kind, unsent_, tokenizer_, sent_text_bytes_);
+      logprobs_json(spec_.head.kind, unsent_, tokenizer_, sent_characters_);
   unsent_.clear();
-  sent_text_bytes_ += static_cast<std::int64_t>(text.size());
+  sent_characters_ += characters_of(text);
   if (text_.at_boundary()) whole_tokens_ = static_cast<std::int64_t>(tokens_.size());
   write_event(
       chunk(spec_.head, text, first && spec_.head.kind == ApiKind::chat, std::move(logprobs)),
@@ -110,7 +110,7 @@ void RequestRun::finish(FinishReason finish, const RequestFacts& facts) {
 void RequestRun::finish_stream(FinishReason finish, const RequestFacts& facts, Usage usage) {
   whole_tokens_ = usage.completion_tokens;
   boost::json::value logprobs =
-      logprobs_json(spec_.head.kind, unsent_, tokenizer_, sent_text_bytes_);
+      logprobs_json(spec_.head.kind, unsent_, tokenizer_, sent_characters_);
   write_event(finish_chunk(spec_.head, "", finish, std::move(logprobs), trace(facts)));
   if (spec_.head.include_usage) write_event(usage_chunk(spec_.head, usage));
   std::string done;

@@ -58,7 +58,7 @@ class RequestRun : public std::enable_shared_from_this<RequestRun> {
   std::vector<Delivered> tokens_;
   std::vector<Delivered> unsent_;  ///< whose log-probabilities go with the next chunk
   std::string whole_text_;         ///< not streamed: the answer; streamed: empty
-  std::int64_t sent_text_bytes_ = 0;
+  std::int64_t sent_characters_ = 0;
   std::int64_t whole_tokens_ = 0;  ///< tokens whose text was sent in full
   bool started_ = false;           ///< the stream's head is out
   std::optional<Instant> first_at_;

@@ -122,7 +122,7 @@ std::int64_t RouterProcess::context_length() const {
 Result<void> RouterProcess::check_model(const std::optional<std::string>& name) const {
   if (!name || *name == model_name()) return ok();
   constexpr std::size_t shown = 128;
-  return Error(Reason::model_not_found, "the model `" + name->substr(0, shown) +
+  return Error(Reason::model_not_found, "the model `" + clipped(*name, shown) +
                                             "` does not exist; this router serves `" +
                                             model_name() + "`");
 }

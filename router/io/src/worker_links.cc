@@ -19,6 +19,8 @@ constexpr Duration connect_deadline = std::chrono::seconds(2);
 constexpr Duration first_back_off = std::chrono::milliseconds(50);
 constexpr Duration longest_back_off = std::chrono::seconds(2);
 constexpr Duration resolve_time = std::chrono::seconds(5);
+constexpr Duration hello_time = std::chrono::seconds(5);
+constexpr Duration bundle_time = std::chrono::seconds(10);
 constexpr std::uint32_t max_bundle_parts = 1024;
 
 bool is_literal(const std::string& host) {
@@ -40,7 +42,7 @@ WorkerLinks::WorkerLinks(net::EventLoop& loop, WorkerLinksConfig config, WorkerE
   for (Role role : {Role::prefill, Role::decode}) {
     for (const Endpoint& endpoint : role == Role::prefill ? config_.prefill : config_.decode) {
       if (is_literal(endpoint.host)) {
-        add(role, endpoint, false);
+        add(role, endpoint, std::nullopt);
       } else {
         names_.push_back({endpoint, role, false, Instant()});
       }
@@ -59,11 +61,11 @@ WorkerLinks::LinkKey WorkerLinks::key_of(Role role, const Endpoint& endpoint) {
   return std::string(role_name(role)) + " " + endpoint.to_string();
 }
 
-void WorkerLinks::add(Role role, const Endpoint& endpoint, bool resolved) {
+void WorkerLinks::add(Role role, const Endpoint& endpoint, std::optional<std::size_t> name) {
   Link& link = links_[key_of(role, endpoint)];
   link.endpoint = endpoint;
   link.role = role;
-  link.resolved = resolved;
+  link.name = name;
 }
 
 // ---- connecting ----
@@ -183,6 +185,9 @@ void WorkerLinks::acknowledged(const LinkKey& key, Link& link, const protocol::H
     log_warning("{}: not a {} node", key, role_name(link.role));
     return failed(key, Error(Reason::protocol_violation, "unexpected role"));
   }
+  if (ack.version != protocol::protocol_version) {
+    return failed(key, Error(Reason::version_mismatch, "another protocol version"));
+  }
   if (is_taken(key, link, ack)) return;
   link.acknowledged = true;
   link.back_off = Duration{};
@@ -191,10 +196,7 @@ void WorkerLinks::acknowledged(const LinkKey& key, Link& link, const protocol::H
   link.worker.epoch = ack.epoch;
   link.worker.fingerprint = ack.fingerprint;
   link.worker.info = ack.worker;
-  if (!have_bundle_) {
-    bundle_parts_.clear();
-    write(link, protocol::BundleRequest{});
-  }
+  ask_for_bundle(link, monotonic_now());
   mark(link, true);
   if (link.role == Role::prefill) send_peers();
 }
@@ -223,21 +225,29 @@ bool WorkerLinks::is_taken(const LinkKey& key, Link& link, const protocol::Hello
   return false;
 }
 
+void WorkerLinks::ask_for_bundle(Link& link, Instant now) {
+  if (have_bundle_) return;
+  link.bundle_parts.clear();
+  link.bundle_asked = now;
+  write(link, protocol::BundleRequest{});
+}
+
 void WorkerLinks::bundle_part(Link& link, const protocol::BundlePart& part) {
-  if (have_bundle_ || part.count > max_bundle_parts) return;
-  if (part.index == 0) bundle_parts_.clear();
-  if (part.index != bundle_parts_.size()) return;
-  bundle_parts_.push_back(part.bytes);
-  if (bundle_parts_.size() < part.count) return;
+  if (have_bundle_ || part.count > max_bundle_parts || part.index != link.bundle_parts.size()) {
+    return;
+  }
+  link.bundle_parts.push_back(part.bytes);
+  if (link.bundle_parts.size() < part.count) return;
   std::string bytes;
-  for (const std::string& each : bundle_parts_) bytes += each;
-  bundle_parts_.clear();
+  for (const std::string& each : link.bundle_parts) bytes += each;
+  link.bundle_parts.clear();
   if (protocol::sha256(bytes).to_string() != link.worker.info.bundle_digest) {
     log_warning("the tokenizer bundle of {} does not have its digest", link.worker.node.value());
     events_.dropped(Reason::digest_mismatch);
-    return;
+    return;  // it is asked for again
   }
   have_bundle_ = true;
+  for (auto& [key, each] : links_) each.bundle_parts = {};
   events_.bundle(std::move(bytes));
 }
 
@@ -260,6 +270,7 @@ void WorkerLinks::tick(Instant now) {
   const bool heartbeat = now - last_heartbeat_ >= heartbeat_time;
   if (heartbeat) last_heartbeat_ = now;
   std::vector<LinkKey> to_connect;
+  std::vector<LinkKey> unanswered;
   for (auto& [key, link] : links_) {
     if (!link.connection && !link.connecting && now >= link.retry_at) {
       if (link.twin && find(*link.twin) != nullptr) {
@@ -269,12 +280,18 @@ void WorkerLinks::tick(Instant now) {
       }
     }
     if (!link.connection) continue;
+    if (!link.acknowledged && now - link.heard > hello_time) unanswered.push_back(key);
     if (link.up && now - link.heard > silent_time) mark(link, false);
-    if (heartbeat && link.acknowledged) {
+    if (!link.acknowledged) continue;
+    if (now - link.bundle_asked > bundle_time) ask_for_bundle(link, now);
+    if (heartbeat) {
       write(link,
             protocol::Heartbeat{
                 std::chrono::duration_cast<std::chrono::milliseconds>(config_.lease).count()});
     }
+  }
+  for (const LinkKey& key : unanswered) {
+    failed(key, Error(Reason::deadline_exceeded, "the hello was not answered"));
   }
   for (const LinkKey& key : to_connect) connect(key);
   for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -306,14 +323,14 @@ void WorkerLinks::resolve(std::size_t index, Instant now) {
 void WorkerLinks::resolved(std::size_t index, const std::vector<Endpoint>& addresses) {
   const Role role = names_[index].role;
   for (const Endpoint& address : addresses) {
-    if (!links_.contains(key_of(role, address))) add(role, address, true);
+    if (!links_.contains(key_of(role, address))) add(role, address, index);
   }
   // An address that the name lost is forgotten once its connection is gone as well.
   std::erase_if(links_, [&](const auto& entry) {
     const Link& link = entry.second;
     const bool listed =
         std::find(addresses.begin(), addresses.end(), link.endpoint) != addresses.end();
-    return link.resolved && link.role == role && !listed && !link.connection && !link.connecting;
+    return link.name == index && !listed && !link.connection && !link.connecting;
   });
 }
 

@@ -52,11 +52,13 @@ class WorkerLinks {
   struct Link {
     Endpoint endpoint;
     protocol::Role role = protocol::Role::prefill;
-    bool resolved = false;  ///< came from a name: dropped when the name no longer has it
+    std::optional<std::size_t> name;  ///< that it came from: dropped when the name lost it
     std::shared_ptr<net::FrameConnection> connection;
     bool connecting = false;
     bool acknowledged = false;
     bool up = false;  ///< reported to the table
+    std::vector<std::string> bundle_parts;
+    Instant bundle_asked;
     Worker worker;
     Instant heard;
     Instant retry_at;
@@ -72,12 +74,13 @@ class WorkerLinks {
   using LinkKey = std::string;  ///< role and address
 
   static LinkKey key_of(protocol::Role role, const Endpoint& endpoint);
-  void add(protocol::Role role, const Endpoint& endpoint, bool resolved);
+  void add(protocol::Role role, const Endpoint& endpoint, std::optional<std::size_t> name);
   void connect(const LinkKey& key);
   void connected(const LinkKey& key, Result<std::shared_ptr<net::FrameConnection>> result);
   void frame(const LinkKey& key, std::string_view payload);
   void acknowledged(const LinkKey& key, Link& link, const protocol::HelloAck& ack);
   bool is_taken(const LinkKey& key, Link& link, const protocol::HelloAck& ack);
+  void ask_for_bundle(Link& link, Instant now);
   void bundle_part(Link& link, const protocol::BundlePart& part);
   void failed(const LinkKey& key, const Error& error);
   void drop(Link& link);
@@ -96,7 +99,6 @@ class WorkerLinks {
   std::map<LinkKey, Link> links_;
   std::vector<Name> names_;
   Instant last_heartbeat_;
-  std::vector<std::string> bundle_parts_;
   bool have_bundle_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

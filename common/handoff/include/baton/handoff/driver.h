@@ -58,6 +58,8 @@ class Driver {
   /// links), and a full one is a bug.
   void post(EngineCommand command);
   void post(ControlCommand command);
+  /// False when too many of a peer's messages wait: the caller fails the peer's connection.
+  [[nodiscard]] bool post(PairMessage message);
 
   /// Name and address of each transport, in the order of preference.
   std::vector<std::pair<std::string, std::string>> addresses() const;

@@ -23,6 +23,9 @@ struct ApiError {
   std::string param;
 };
 
+/// The text's beginning, cut between two code points, for error messages.
+std::string clipped(std::string_view text, std::size_t most_bytes);
+
 enum class ApiKind : std::uint8_t { chat, completion };
 
 struct ApiRequest {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/json/object.hpp>
@@ -34,6 +35,9 @@ struct Usage {
 
 /// "stop" or "length".
 const char* finish_word(protocol::FinishReason finish);
+
+/// Code points of a text in UTF-8.
+std::int64_t characters_of(std::string_view text);
 
 /// Log-probabilities of some tokens in the form of the API kind. `text_offset` is the number of
 /// characters of the answer before the first of them (completions).

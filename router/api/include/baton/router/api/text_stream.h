@@ -11,7 +11,8 @@
 namespace baton::router {
 
 /// Finds the first stop string in a text that comes piece by piece. What could still become one is
-/// held back. Joined answers equal the text cut before the first occurrence (API-09, API-11).
+/// held back. Joined answers equal the text cut before the occurrence that is complete first,
+/// however the text was cut into pieces (API-09, API-11).
 class StopMatcher {
  public:
   explicit StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
