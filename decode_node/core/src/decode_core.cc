@@ -108,11 +108,15 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Inst
   // From the last position of the prompt on: its unit comes even when no later query sees it
   // (handoff::first_needed_unit). Other sequences grow optimistically; this one starts with room
   // for its first tokens.
-  const bool roomy = pools_.extend(blocks, {length - 1, length + 1, length + wanted});
-  if (!roomy && !pools_.extend(blocks, {length - 1, length + 1, length + 1})) {
+  const bool fits = !space_queue_.must_wait(request, now) &&
+                    (pools_.extend(blocks, {length - 1, length + 1, length + wanted}) ||
+                     pools_.extend(blocks, {length - 1, length + 1, length + 1}));
+  if (!fits) {
     pools_.release(blocks);
+    space_queue_.refused(request, now);
     return refuse(from, message.key, Error(Reason::no_space, "no free blocks now"));
   }
+  space_queue_.leave(request);
   Job& job = jobs_[request];
   job.key = message.key;
   job.owner = from;
@@ -372,6 +376,7 @@ void DecodeCore::end(RequestId request, const AttemptKey& key, Instant now) {
     give_back(job);
     jobs_.erase(found);
   }
+  space_queue_.leave(request);
   tombstones_.put(last, protocol::Gone{last}, now + 2 * limits_.lease);
 }
 

@@ -98,7 +98,9 @@ Result<Descriptor> listen_at(const SocketAddress& address) {
   setsockopt(socket_fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (bind(socket_fd.get(), address.get(), address.size) != 0 ||
       listen(socket_fd.get(), SOMAXCONN) != 0) {
-    return failed(("listen at " + format_socket_address(address)).c_str(), errno);
+    const int why = errno;
+    return Error(Reason::io_error, fmt::format("cannot listen on {}: {}",
+                                               format_socket_address(address), std::strerror(why)));
   }
   return socket_fd;
 }

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "baton/decode_node/core/space_queue.h"
 #include "baton/engine/core/rate_model.h"
 #include "baton/worker/core/convert.h"
 #include "baton/worker/core/node_core.h"
@@ -99,6 +100,7 @@ class DecodeCore final : public worker::NodeCore {
   engine::RateModel rates_;
   handoff::Owners owners_;
   handoff::Tombstones tombstones_;
+  SpaceQueue space_queue_;
   std::map<RequestId, Job> jobs_;
   std::map<engine::SequenceId, RequestId> by_sequence_;
   std::map<std::uint64_t, RequestId> by_grant_;

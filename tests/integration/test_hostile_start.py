@@ -1,0 +1,97 @@
+"""What a worker is started with: one clear line and the right exit code, never a crash."""
+
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.cluster import default_model
+from support.process import BUILD
+
+CONFIG = 78  # EX_CONFIG
+GROUP = Path("/sys/fs/cgroup/memory")
+
+
+def start(*options, program: str = "baton-decode", environment=None, before=None):
+    return subprocess.run([str(BUILD / "bin" / program), *map(str, options)], timeout=60,
+                          capture_output=True, text=True, check=False, preexec_fn=before,
+                          env={**os.environ, **(environment or {})})
+
+
+def refused(run, *words: str) -> None:
+    lines = (run.stdout + run.stderr).strip().splitlines()
+    assert run.returncode == CONFIG, (run.returncode, lines[-5:])
+    assert "terminate" not in run.stderr
+    for word in words:
+        assert word in lines[-1], lines[-1]
+
+
+def test_files_that_are_no_model_are_refused_in_one_line(tmp_path):
+    model = default_model()
+    whole = model.stat().st_size
+    for size in (0, 3, 24, 100_000, 5_000_000, whole - 1):
+        path = tmp_path / f"cut-{size}.gguf"
+        shutil.copyfile(model, path)
+        os.truncate(path, size)
+        refused(start("--model", path), path.name)
+        path.unlink()
+    path = tmp_path / "noise.gguf"
+    path.write_bytes(b"GGUF" + os.urandom(100_000))
+    refused(start("--model", path), path.name)
+    refused(start("--model", tmp_path / "missing.gguf"), "missing.gguf")
+    refused(start("--model", tmp_path), "not a regular file")
+    refused(start("--model", "/dev/zero"), "not a regular file")
+
+
+def test_options_that_cannot_be_met_are_refused_by_name(tmp_path):
+    model = default_model()
+    refused(start(), "model")
+    refused(start("--model", model, "--cache-tokens", 1_000_000_000), "cache_tokens")
+    refused(start("--model", model, "--threads", 9999), "threads")
+    refused(start("--model", model, "--kernels", "none"), "kernels")
+    refused(start("--model", model, "--context-length", 1_000_000), "context length")
+    refused(start("--model", model, "--transports", "smoke"), "transport")
+    refused(start("--model", model, "--transports", ""), "transports")
+    refused(start("--model", model, "--announce", tmp_path / "none/x"), "announce")
+    refused(start("--model", model, "--control-listen", "0.0.0.0:0"), "trusted_network")
+
+
+def test_a_port_in_use_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        for option in ("--control-listen", "--admin-listen", "--data-listen"):
+            refused(start("--model", default_model(), "--cache-tokens", 256, option, address),
+                    address, "in use")
+        refused(start("--prefill", "127.0.0.1:1", "--decode", "127.0.0.1:2", "--listen", address,
+                      program="baton-router"), address, "in use")
+
+
+def test_configuration_files_of_any_kind_are_refused_in_words(tmp_path):
+    bad = {"syntax": "decode: [1,2", "key": "decode:\n  modle: x\n", "deep": "decode: " + "[" * 50_000,
+           "type": "decode:\n  threads: many\n",
+           "bomb": "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\ndecode: {model: *b}\n"}
+    for name, text in bad.items():
+        path = tmp_path / f"{name}.yml"
+        path.write_text(text)
+        refused(start("--config", path))
+    refused(start("--config", tmp_path), str(tmp_path))
+    refused(start("--config", tmp_path / "missing.yml"), "missing.yml")
+
+
+@pytest.mark.skipif(not os.access(GROUP, os.W_OK), reason="no writable memory controller (v1)")
+def test_a_memory_limit_below_the_need_is_said_before_the_kernel_acts():
+    group = GROUP / f"baton-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made: {error}")
+    try:
+        (group / "memory.limit_in_bytes").write_text("64M")
+        refused(start("--model", default_model(),
+                      before=lambda: (group / "cgroup.procs").write_text(str(os.getpid()))),
+                "the limit is 64 MiB")
+    finally:
+        group.rmdir()
