@@ -11,35 +11,13 @@
 
 #include "baton/worker/core/node_core.h"
 
+#include "small_node.h"
+
 namespace baton::worker {
 
 using handoff::OwnerRef;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-inline constexpr TokenId sampled_id = 7;
-inline constexpr TokenId end_id = 9;
-
-inline NodeLimits small_limits() {
-  NodeLimits limits;
-  limits.model = {100, 1000};
-  limits.plan.token_budget = 64;
-  limits.plan.chunk_rows = 32;
-  limits.plan.layers = 2;
-  limits.end_ids = {end_id};
-  limits.requests = 8;
-  limits.headroom_tokens = 16;
-  limits.lease = seconds(5);
-  return limits;
-}
-
-/// One group that sees everything, blocks of one unit.
-inline kvcache::PoolConfig small_pools(int blocks) {
-  kvcache::PoolConfig config;
-  config.block_positions = 16;
-  config.groups = {{blocks, 0}};
-  return config;
-}
 
 class NodeFixture : public testing::Test {
  protected:
