@@ -2,7 +2,7 @@
 
 #include "baton/decode_node/core/decode_core.h"
 
-#include "../worker/node_fixture.h"
+#include "support/worker/node_fixture.h"
 
 namespace baton::decode_node {
 

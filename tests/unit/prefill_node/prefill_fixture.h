@@ -2,7 +2,7 @@
 
 #include "baton/prefill_node/core/prefill_core.h"
 
-#include "../worker/node_fixture.h"
+#include "support/worker/node_fixture.h"
 
 namespace baton::prefill_node {
 

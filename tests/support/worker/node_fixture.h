@@ -11,7 +11,7 @@
 
 #include "baton/worker/core/node_core.h"
 
-#include "small_node.h"
+#include "support/worker/small_node.h"
 
 namespace baton::worker {
 
