@@ -71,8 +71,7 @@ def test_a_port_in_use_is_named():
 
 def test_configuration_files_of_any_kind_are_refused_in_words(tmp_path):
     bad = {"syntax": "decode: [1,2", "key": "decode:\n  modle: x\n",
-           "deep": "decode: " + "[" * 50_000,
-           "type": "decode:\n  threads: many\n",
+           "deep": "decode: " + "[" * 50_000, "type": "decode:\n  threads: many\n",
            "bomb": "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\ndecode: {model: *b}\n"}
     for name, text in bad.items():
         path = tmp_path / f"{name}.yml"
