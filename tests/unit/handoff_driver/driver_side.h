@@ -66,6 +66,7 @@ class DriverSide final : public DriverListener {
     std::vector<LinkId> lost;
     std::vector<Reason> refused_units;
     std::vector<Reason> refused_commits;
+    std::uint64_t received_bytes = 0;
   };
   bool wait_for(const std::function<bool(const Seen&)>& condition) {
     std::unique_lock lock(mutex_);
@@ -104,7 +105,9 @@ class DriverSide final : public DriverListener {
   void commit_refused(Reason e) override {
     note([&](Seen& s) { s.refused_commits.push_back(e); });
   }
-  void bytes_moved(std::uint64_t, std::uint64_t) override {}
+  void bytes_moved(std::uint64_t, std::uint64_t received) override {
+    note([&](Seen& s) { s.received_bytes += received; });
+  }
   void send_to_pair(LinkId link, protocol::Message message) override {
     std::function<void(LinkId, protocol::Message)> to;
     {

@@ -34,6 +34,7 @@ class DriverTest : public testing::TestWithParam<const char*> {
              const transport::FaultPolicy& at_decode = {}) {
     prefill = std::make_unique<DriverSide>(make(at_prefill), Epoch(66));
     decode = std::make_unique<DriverSide>(make(at_decode), decode_epoch);
+    connections_ = 0;
     forward(*prefill, *decode);
     forward(*decode, *prefill);
     connect();
@@ -47,7 +48,8 @@ class DriverTest : public testing::TestWithParam<const char*> {
     const RequestId token{1, 2};
     const RequestId secret{3, 4};
     decode->driver().post(ControlCommand(ExpectLink{link_id, decode->transport(), token, secret}));
-    ASSERT_TRUE(decode->wait_for([](const auto& s) { return !s.expected.empty(); }));
+    const std::size_t connections = ++connections_;
+    ASSERT_TRUE(decode->wait_for([&](const auto& s) { return s.expected.size() == connections; }));
     protocol::DataLink data;
     data.transport = decode->transport();
     data.address = decode->driver().addresses()[0].second;
@@ -132,6 +134,9 @@ class DriverTest : public testing::TestWithParam<const char*> {
   std::unique_ptr<DriverSide> decode;
   protocol::AttemptKey key{{1, 1}, {1, 1}};
   SourceId source{5};
+
+ private:
+  std::size_t connections_ = 0;
 };
 
 TEST_P(DriverTest, ACacheArrivesWholeAndBothSidesLetGo) {
@@ -189,6 +194,7 @@ TEST_P(DriverTest, ADroppedLinkFailsTheHandoffAndANewTargetRepairsIt) {
   open(10);
   target(10);
   layer(0);
+  ASSERT_TRUE(decode->wait_for([](const auto& s) { return s.received_bytes > 0; }));
   prefill->driver().post(ControlCommand(DropLink{link_id}));
   ASSERT_TRUE(decode->wait_for([](const auto& s) { return s.lost.size() == 1; }));
   layer(1);
