@@ -1,6 +1,9 @@
 #include "config_file.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <set>
 
@@ -67,13 +70,33 @@ class Flattener {
   std::set<std::string> seen_;
 };
 
+/// yaml-cpp is given text, not a stream: it leaks when a stream fails inside it (a directory opens
+/// well and fails on reading).
+Result<std::string> text_of(const std::string& path) {
+  constexpr std::size_t most_bytes = 4 * 1024 * 1024;
+  std::string text(most_bytes + 1, '\0');
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) {
+    return Error(Reason::bad_config, fmt::format("file {}: {}", path, std::strerror(errno)));
+  }
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  const bool failed = std::ferror(file) != 0;
+  std::fclose(file);
+  if (failed) return Error(Reason::bad_config, fmt::format("file {}: cannot be read", path));
+  if (text.size() > most_bytes) {
+    return Error(Reason::bad_config, fmt::format("file {}: larger than 4 MiB", path));
+  }
+  return text;
+}
+
 }  // namespace
 
 Result<FileContents> read_config_file(const std::string& path, const std::string& section,
                                       const std::vector<std::string>& other_sections) {
   FileContents contents;
+  BATON_ASSIGN(const std::string text, text_of(path));
   try {
-    const YAML::Node root = YAML::LoadFile(path);
+    const YAML::Node root = YAML::Load(text);
     if (root.IsNull()) return contents;
     if (!root.IsMap()) {
       return Error(Reason::bad_config, fmt::format("file {}: no sections in it", path));
@@ -89,7 +112,7 @@ Result<FileContents> read_config_file(const std::string& path, const std::string
                                                 entry.first.Mark().line + 1, key));
       }
     }
-  } catch (const std::exception& failure) {  // the stream's own, too: a directory opens well
+  } catch (const YAML::Exception& failure) {
     return Error(Reason::bad_config, fmt::format("file {}: {}", path, failure.what()));
   }
   return contents;
