@@ -31,8 +31,7 @@ class EngineThread::Watcher final : public engine::StepWatcher {
 };
 
 EngineThread::EngineThread(LoadedModel& model, NodeCore& core, Probe& probe, Outbox outbox)
-    : model_(model),
-      core_(core),
+    : core_(core),
       probe_(probe),
       outbox_(std::move(outbox)),
       engine_(*model.model, *model.arena, core.pools(), core.table()),

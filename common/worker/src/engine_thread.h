@@ -76,7 +76,6 @@ class EngineThread {
   void publish();
   void mark_progress(Instant now) { progress_ = now.time_since_epoch().count(); }
 
-  LoadedModel& model_;
   NodeCore& core_;
   Probe& probe_;
   Outbox outbox_;

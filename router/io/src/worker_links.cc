@@ -34,11 +34,7 @@ const char* role_name(Role role) { return role == Role::prefill ? "prefill" : "d
 }  // namespace
 
 WorkerLinks::WorkerLinks(net::EventLoop& loop, WorkerLinksConfig config, WorkerEvents& events)
-    : loop_(loop),
-      config_(std::move(config)),
-      events_(events),
-      client_(loop, {}),
-      resolver_(loop.context()) {
+    : config_(std::move(config)), events_(events), client_(loop, {}), resolver_(loop.context()) {
   for (Role role : {Role::prefill, Role::decode}) {
     for (const Endpoint& endpoint : role == Role::prefill ? config_.prefill : config_.decode) {
       if (is_literal(endpoint.host)) {

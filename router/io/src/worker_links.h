@@ -91,7 +91,6 @@ class WorkerLinks {
   void write(Link& link, const protocol::Message& message);
   Link* find(const WorkerRef& worker);
 
-  net::EventLoop& loop_;
   WorkerLinksConfig config_;
   WorkerEvents& events_;
   net::FrameClient client_;

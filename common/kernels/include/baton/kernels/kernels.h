@@ -42,8 +42,9 @@ struct ConstRows {
 
   ConstRows() = default;
   ConstRows(const float* d, int r, int c, int s) : data(d), rows(r), cols(c), stride(s) {}
-  ConstRows(const Rows& m)
-      : data(m.data), rows(m.rows), cols(m.cols), stride(m.stride) {}  // NOLINT
+  // Implicit on purpose: what may be written may be read.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  ConstRows(const Rows& m) : data(m.data), rows(m.rows), cols(m.cols), stride(m.stride) {}
 
   const float* row(int r) const { return data + static_cast<std::ptrdiff_t>(r) * stride; }
 };
