@@ -185,6 +185,7 @@ TEST_P(DriverTest, UnitsForNoOpenGrantAreRefused) {
   layer(0);
   ASSERT_TRUE(prefill->wait_for([](const auto& s) { return s.failed.size() == 1; }));
   EXPECT_EQ(prefill->seen().failed[0].reason, Reason::transport_failed);
+  EXPECT_TRUE(decode->wait_for([](const auto& s) { return !s.refused_units.empty(); }));
   EXPECT_THAT(decode->seen().refused_units, testing::Contains(Reason::unknown_request));
 }
 
@@ -217,7 +218,8 @@ TEST_P(DriverTest, FlippedPayloadsAreNeverVerified) {
   whole(10);
   ASSERT_TRUE(prefill->wait_for([](const auto& s) { return s.failed.size() == 1; }));
   EXPECT_EQ(prefill->seen().failed[0].reason, Reason::digest_mismatch);
-  EXPECT_EQ(decode->seen().refused_commits.size(), 2U);  // once with the bad units, then for good
+  // Once with the bad units, then for good.
+  EXPECT_TRUE(decode->wait_for([](const auto& s) { return s.refused_commits.size() == 2; }));
   EXPECT_TRUE(decode->seen().verified.empty());
   expect_all_let_go(10);
 }
