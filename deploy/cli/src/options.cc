@@ -173,6 +173,32 @@ CLI::App* add_bench_engine(CLI::App& bench, BenchEngineOptions& options) {
   return command;
 }
 
+CLI::App* add_bench_serve(CLI::App& bench, BenchServeOptions& options) {
+  CLI::App* command = bench.add_subcommand(
+      "serve", "Streams of a running server, first alone, then while long prompts arrive");
+  add_url(*command, options.url);
+  command->add_option("--streams", options.streams, "Streams that are held open")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--stream-words", options.stream_words, "Words of a stream's prompt")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000}))
+      ->capture_default_str();
+  command->add_option("--stream-tokens", options.stream_tokens, "Tokens of a stream")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1'000'000}))
+      ->capture_default_str();
+  command->add_option("--prompt-words", options.prompt_words, "Words of a long prompt")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
+      ->capture_default_str();
+  command->add_option("--every", options.every_s, "Seconds between long prompts")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  command->add_option("--duration", options.duration_s, "Seconds of each of the two parts")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  command->add_flag("--json", options.json, "Print a JSON object");
+  return command;
+}
+
 /// What CLI11 cannot say: which options go together.
 std::string conflict(const CLI::App& app, CompleteOptions& complete) {
   const auto given = [&app](const std::string& name) { return app.count(name) > 0; };
@@ -237,6 +263,8 @@ ParsedCommand parse_command(std::vector<std::string> arguments) {
   bench->require_subcommand(1);
   BenchEngineOptions bench_engine;
   CLI::App* bench_engine_command = add_bench_engine(*bench, bench_engine);
+  BenchServeOptions bench_serve;
+  CLI::App* bench_serve_command = add_bench_serve(*bench, bench_serve);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
     app.parse(std::move(arguments));
@@ -257,6 +285,7 @@ ParsedCommand parse_command(std::vector<std::string> arguments) {
   }
   if (*chat_command) return Command(std::move(chat));
   if (*status_command) return Command(std::move(status));
+  if (*bench_serve_command) return Command(std::move(bench_serve));
   if (*bench_engine_command) {
     if (bench_engine.engine.model.empty()) bench_engine.engine.model = default_model_path();
     return Command(std::move(bench_engine));

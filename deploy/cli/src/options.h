@@ -14,6 +14,7 @@
 #include "baton/worker/config.h"
 
 #include "bench_engine.h"
+#include "bench_serve.h"
 #include "prompt.h"
 
 namespace baton::cli {
@@ -61,7 +62,7 @@ struct StatusOptions {
 struct VersionOptions {};
 
 using Command = std::variant<UpOptions, CompleteOptions, ChatOptions, StatusOptions,
-                             BenchEngineOptions, VersionOptions>;
+                             BenchEngineOptions, BenchServeOptions, VersionOptions>;
 
 /// What to print instead of running a command: a help text (code 0) or what is wrong (code 64).
 struct Stop {
