@@ -100,7 +100,7 @@ void Simulation::at_worker(Router& r, Worker& w, protocol::Message message) {
   note(message.index());
   log("{} > {} {}", r.node.value(), w.name, describe(message));
   track_legs(w, message, options_.plant == Plant::accept_lower_legs);
-  w.core->message(owner(r), message, now_);
+  w.core->message(owner(r), message, now_, now_);
   if (const auto* cancel = std::get_if<protocol::Cancel>(&message)) {
     raise_to(w.gone[cancel->key.request], cancel->key.attempt);
   }

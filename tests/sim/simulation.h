@@ -102,7 +102,10 @@ class Simulation {
   std::vector<Digest128> digest(Worker& w, const std::vector<handoff::Piece>& pieces);
   void execute(Worker& w, handoff::SendUnits& e);
   void execute(Worker& w, handoff::CancelSend& e);
-  void execute(Worker& w, handoff::SendCommit& e) { to_pair(w, e.link, e.commit); }
+  void execute(Worker& w, handoff::SendCommit& e) {
+    w.sender->commit_sent(e.source, now_);
+    to_pair(w, e.link, e.commit);
+  }
   void execute(Worker& w, handoff::SourceAccepted& e) { to_core(w, e); }
   void execute(Worker& w, handoff::SourceFailed& e) { to_core(w, e); }
   void execute(Worker& w, handoff::SourceIdle& e) { to_core(w, e); }

@@ -241,9 +241,9 @@ class Driver::Loop {
   void handle(PairMessage& c) {
     --pair_messages_;
     if (auto* commit = std::get_if<protocol::Commit>(&c.message)) {
-      receiver_.commit(c.link, std::move(*commit), monotonic_now());
+      receiver_.commit(c.link, std::move(*commit), c.arrived);
     } else if (const auto* accepted = std::get_if<protocol::Accepted>(&c.message)) {
-      sender_.accepted(c.link, *accepted, monotonic_now());
+      sender_.accepted(c.link, *accepted, c.arrived);
     } else if (const auto* refused = std::get_if<protocol::CommitRefused>(&c.message)) {
       sender_.commit_refused(c.link, *refused, monotonic_now());
     }
@@ -328,7 +328,11 @@ class Driver::Loop {
     if (found == transfers_.end()) return;
     config_.transports[found->second.transport]->cancel_send(transport::SendId(effect.id.value()));
   }
-  void execute(SendCommit& effect) { listener_.send_to_pair(effect.link, effect.commit); }
+  void execute(SendCommit& effect) {
+    // Before it goes: an answer finds the time of what it answers.
+    sender_.commit_sent(effect.source, monotonic_now());
+    listener_.send_to_pair(effect.link, std::move(effect.commit));
+  }
   void execute(SourceAccepted& effect) {
     const auto found = links_.find(effect.link);
     if (found != links_.end()) {

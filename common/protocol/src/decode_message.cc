@@ -125,7 +125,7 @@ Result<Grant> grant_of(const wire::Grant& in) {
 PhaseTimes times_of(const wire::PhaseTimes& in) {
   return {duration_of(in.queue_ns()), duration_of(in.prefill_ns()),
           duration_of(in.handoff_exposed_ns()), duration_of(in.first_decode_ns()),
-          duration_of(in.decode_ns())};
+          duration_of(in.decode_ns()), duration_of(in.commit_held_ns())};
 }
 
 Result<Tokens> tokens_of(const wire::Tokens& in) {
@@ -335,6 +335,7 @@ Result<Message> from(const wire::HandoffEnded& in) {
   out.facts.units = count_of(facts.units());
   out.facts.bytes = count_of(facts.bytes());
   out.facts.exposed = duration_of(facts.exposed_ns());
+  out.facts.answered = duration_of(facts.answered_ns());
   out.facts.total = duration_of(facts.total_ns());
   out.facts.first_unit_sent = duration_of(facts.first_unit_sent_ns());
   out.facts.last_layer_computed = duration_of(facts.last_layer_computed_ns());

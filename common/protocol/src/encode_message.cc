@@ -77,6 +77,7 @@ void put(const PhaseTimes& in, wire::PhaseTimes* out) {
   out->set_handoff_exposed_ns(in.handoff_exposed.count());
   out->set_first_decode_ns(in.first_decode.count());
   out->set_decode_ns(in.decode.count());
+  out->set_commit_held_ns(in.commit_held.count());
 }
 
 void put(const Tokens& in, wire::Tokens* out) {
@@ -249,6 +250,7 @@ struct ToWire {
     facts->set_units(in.facts.units);
     facts->set_bytes(in.facts.bytes);
     facts->set_exposed_ns(in.facts.exposed.count());
+    facts->set_answered_ns(in.facts.answered.count());
     facts->set_total_ns(in.facts.total.count());
     facts->set_first_unit_sent_ns(in.facts.first_unit_sent.count());
     facts->set_last_layer_computed_ns(in.facts.last_layer_computed.count());

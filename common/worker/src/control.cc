@@ -130,6 +130,7 @@ void Control::send(Session& session, const protocol::Message& message) {
 void Control::frame(std::uint64_t id, std::string_view payload) {
   Session* session = find(id);
   if (session == nullptr) return;
+  const Instant arrived = monotonic_now();
   Result<protocol::Envelope> envelope = protocol::decode(payload);
   if (!envelope) {
     // Once a connection: whoever sends garbage must not write our log as well.
@@ -142,7 +143,7 @@ void Control::frame(std::uint64_t id, std::string_view payload) {
     if (session->kind == Kind::unknown) close(id);
     return;
   }
-  session->heard = monotonic_now();
+  session->heard = arrived;
   if (const auto* message = std::get_if<protocol::Hello>(&envelope->message)) {
     return hello(*session, *message);
   }
@@ -281,7 +282,7 @@ void Control::from_router(Session& session, protocol::Message message) {
     return peers_changed(session, *peers);
   }
   const bool heartbeat = std::holds_alternative<protocol::Heartbeat>(message);
-  if (!serving_->engine->post(OwnerMessage{owner_of(session), std::move(message)})) {
+  if (!serving_->engine->post(OwnerMessage{owner_of(session), std::move(message), session.heard})) {
     log_error("the engine's mailbox is full; closing the connection to {}", session.node.value());
     return close(session.id);
   }
@@ -340,7 +341,7 @@ void Control::from_pair(Session& session, protocol::Message message) {
     }
   }
   if (session.link == handoff::LinkId()) return;
-  if (!serving_->driver->post(handoff::PairMessage{session.link, std::move(message)})) {
+  if (!serving_->driver->post(handoff::PairMessage{session.link, std::move(message), session.heard})) {
     log_error("too many messages wait; closing the connection to {}", session.node.value());
     close(session.id);
   }

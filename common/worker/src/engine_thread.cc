@@ -100,14 +100,16 @@ void EngineThread::turn() {
 }
 
 void EngineThread::drain_mailbox() {
+  std::vector<EngineMail> mails = mailbox_.drain();
+  // After the drain: nothing is handled before it arrived, or a request's parts would overlap.
   const Instant now = monotonic_now();
-  for (EngineMail& mail : mailbox_.drain()) handle(mail, now);
+  for (EngineMail& mail : mails) handle(mail, now);
 }
 
 void EngineThread::handle(EngineMail& mail, Instant now) {
   if (const auto* message = std::get_if<OwnerMessage>(&mail)) {
     know(message->from);
-    core_.message(message->from, message->message, now);
+    core_.message(message->from, message->message, message->arrived, now);
   } else if (const auto* connected = std::get_if<OwnerConnected>(&mail)) {
     know(connected->owner);
     core_.owner_connected(connected->owner, now);

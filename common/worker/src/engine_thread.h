@@ -25,6 +25,7 @@ namespace baton::worker {
 struct OwnerMessage {
   handoff::OwnerRef from;
   protocol::Message message;
+  Instant arrived;
 };
 struct OwnerConnected {
   handoff::OwnerRef owner;

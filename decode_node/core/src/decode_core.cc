@@ -39,7 +39,8 @@ std::vector<worker::NodeEffect> DecodeCore::take_effects() { return std::exchang
 
 // ---- messages ----
 
-void DecodeCore::message(const OwnerRef& from, const protocol::Message& message, Instant now) {
+void DecodeCore::message(const OwnerRef& from, const protocol::Message& message, Instant,
+                         Instant now) {
   if (!owners_.accept(from, limits_.lease, now)) return;
   std::visit([&](const auto& each) { on(from, each, now); }, message);
 }
@@ -192,11 +193,18 @@ protocol::Tokens DecodeCore::tokens_from(const Job& job, std::int32_t first_inde
   take(job.ids, out.ids);
   take(job.digests, out.digests);
   take(job.logprobs, out.logprobs);
-  if (job.first_row) {
-    out.times.first_decode = *job.first_row - job.accepted;
-    out.times.decode = job.last_row - *job.first_row;
-  }
+  out.times = times_of(job, job.last_row);
   return out;
+}
+
+/// Nothing before the first row has ended.
+protocol::PhaseTimes DecodeCore::times_of(const Job& job, Instant decoded_until) {
+  protocol::PhaseTimes times;
+  if (!job.first_row) return times;
+  times.commit_held = job.accepted - job.committed;
+  times.first_decode = *job.first_row - job.accepted;
+  times.decode = decoded_until - *job.first_row;
+  return times;
 }
 
 // ---- handoffs ----
@@ -238,6 +246,7 @@ void DecodeCore::start(Job& job, const handoff::CommitVerified& event, engine::S
   job.sequence = table_.add(std::move(sequence));
   by_sequence_[*job.sequence] = job.key.request;
   job.owned = true;
+  job.committed = event.arrived;
   job.accepted = now;
   const protocol::Tokens& first = event.commit.tokens;
   job.ids = first.ids;
@@ -352,10 +361,7 @@ void DecodeCore::finish(Job& job, FinishReason finish, const Error& error, Insta
     finished.message = error.message();
   }
   finished.tokens = job.first_index + static_cast<std::int32_t>(job.ids.size());
-  if (job.first_row) {
-    finished.times.first_decode = *job.first_row - job.accepted;
-    finished.times.decode = now - *job.first_row;
-  }
+  finished.times = times_of(job, now);
   finished.facts = job.facts;
   job.finished = finished;
   send(job.owner, finished);

@@ -20,8 +20,12 @@ std::vector<worker::NodeEffect> PrefillCore::take_effects() { return std::exchan
 
 // ---- messages ----
 
-void PrefillCore::message(const OwnerRef& from, const protocol::Message& message, Instant now) {
+void PrefillCore::message(const OwnerRef& from, const protocol::Message& message, Instant arrived,
+                          Instant now) {
   if (!owners_.accept(from, limits_.lease, now)) return;
+  if (const auto* prefill = std::get_if<protocol::Prefill>(&message)) {
+    return on(from, *prefill, arrived, now);
+  }
   std::visit([&](const auto& each) { on(from, each, now); }, message);
 }
 
@@ -63,7 +67,8 @@ void PrefillCore::refuse(const OwnerRef& to, const AttemptKey& key, const Error&
   effects_.push_back(Counted{Countable::request_refused, error.reason(), {}});
 }
 
-void PrefillCore::on(const OwnerRef& from, const protocol::Prefill& message, Instant now) {
+void PrefillCore::on(const OwnerRef& from, const protocol::Prefill& message, Instant arrived,
+                     Instant now) {
   const RequestId request = message.key.request;
   const auto found = jobs_.find(request);
   if (found != jobs_.end()) {
@@ -82,7 +87,7 @@ void PrefillCore::on(const OwnerRef& from, const protocol::Prefill& message, Ins
   job.needs_target = message.needs_target;
   job.length = sequence->length();
   job.first_index = static_cast<std::int32_t>(sequence->generated_count());
-  job.received = now;
+  job.received = arrived;
   job.source = handoff::SourceId(next_source_++);
   job.sequence = table_.add(std::move(*sequence));
   by_sequence_[*job.sequence] = request;

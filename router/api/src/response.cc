@@ -179,12 +179,8 @@ std::string error_body(const Error& error, const std::string& param) {
   return json::serialize(json::object{{"error", std::move(inner)}});
 }
 
-json::object trace_json(const RequestFacts& facts, Duration total,
+json::object trace_json(const RequestFacts& facts, const RequestTimes& times,
                         const std::vector<Delivered>& tokens) {
-  const protocol::PhaseTimes& times = facts.times;
-  const Duration queue = facts.placed_after + times.queue;
-  const Duration accounted =
-      queue + times.prefill + times.handoff_exposed + times.first_decode + times.decode;
   json::array ids;
   json::array digests;
   for (const Delivered& token : tokens) {
@@ -192,13 +188,14 @@ json::object trace_json(const RequestFacts& facts, Duration total,
     if (token.digest) digests.push_back(json::value(token.digest->to_string()));
   }
   return {{"times_ms",
-           {{"queue", ms(queue)},
+           {{"queue", ms(times.queue)},
             {"prefill", ms(times.prefill)},
             {"handoff_exposed", ms(times.handoff_exposed)},
+            {"handoff_travel", ms(times.handoff_travel)},
             {"first_decode", ms(times.first_decode)},
             {"decode", ms(times.decode)},
-            {"unaccounted", ms(total - accounted)},
-            {"total", ms(total)}}},
+            {"unaccounted", ms(times.unaccounted)},
+            {"total", ms(times.total)}}},
           {"handoff",
            {{"transport", facts.handoff.transport},
             {"units", facts.handoff.units},

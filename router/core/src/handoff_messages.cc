@@ -88,10 +88,16 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Tokens& message, In
       entry->state_deadline = now + limits_.handoff_wait;
     }
   } else if (entry->decode == from && message.times.first_decode > Duration{}) {
-    entry->facts.times.first_decode = message.times.first_decode;
-    entry->facts.times.decode = message.times.decode;
+    take_decode_times(*entry, message.times);
   }
   take_tokens(id, *entry, message, now);
+}
+
+/// The decode node tells the sums of its attempt, the newest last.
+void HandoffTable::take_decode_times(Entry& entry, const protocol::PhaseTimes& times) {
+  entry.facts.times.first_decode = entry.earlier.first_decode + times.first_decode;
+  entry.facts.times.decode = entry.earlier.decode + times.decode;
+  entry.facts.times.commit_held = entry.earlier.commit_held + times.commit_held;
 }
 
 void HandoffTable::take_tokens(RequestId id, Entry& entry, const protocol::Tokens& message,
@@ -165,8 +171,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Finished& message, 
   }
   if (entry->ended_at) return;
   entry->facts.decode = message.facts;
-  entry->facts.times.first_decode = message.times.first_decode;
-  entry->facts.times.decode = message.times.decode;
+  take_decode_times(*entry, message.times);
   if (entry->handoff_known || !entry->prefill) {
     finish(id, message.finish, std::nullopt, now);
   } else {
@@ -200,6 +205,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::HandoffEnded& messa
     entry->handoff_known = true;
     entry->facts.handoff = message.facts;
     entry->facts.times.handoff_exposed += message.facts.exposed;
+    entry->facts.commit_answered += message.facts.answered;
     effects_.push_back(HandoffDone{message.facts});
     if (entry->ended_at) return finish(id, entry->finish, std::nullopt, now);
     if (entry->state == State::decoding) release_prefill(id, *entry, now);

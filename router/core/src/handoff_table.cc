@@ -46,7 +46,7 @@ Result<void> HandoffTable::submit(Submission submission, Instant now) {
   entry.submission = std::move(submission);
   entry.generated = entry.submission.work.generated_ids;
   entry.base = entry.generated.size();
-  entry.submitted = now;
+  entry.queued_since = entry.submission.received;
   entry.state_deadline = now + limits_.queue_wait;
   queue_.insert(id);
   try_place(id, entry, now);
@@ -85,7 +85,7 @@ void HandoffTable::try_place(RequestId id, Entry& entry, Instant now) {
   entry.decode = placement->decode;
   entry.lost_since.reset();
   entry.state = State::placed;
-  if (entry.facts.attempts == 1) entry.facts.placed_after = now - entry.submitted;
+  entry.facts.times.queue += now - entry.queued_since;
   entry.facts.prefill_node = placement->prefill.node;
   workers_.placed(placement->prefill, need.tokens, now);
   if (entry.decode) send_reserve(id, entry, now);
@@ -185,6 +185,8 @@ void HandoffTable::new_attempt(RequestId id, Entry& entry, Reason reason,
   entry.handoff_known = false;
   entry.reserve_at.reset();
   entry.lost_since.reset();
+  entry.earlier = entry.facts.times;
+  entry.queued_since = now;
   entry.state = State::queued;
   entry.state_deadline = now + std::max(limits_.queue_wait, limits_.reconnect_wait);
   queue_.insert(id);

@@ -1,7 +1,5 @@
 #include "probe.h"
 
-#include <algorithm>
-
 #include "baton/metrics/buckets.h"
 
 namespace baton::router {
@@ -32,6 +30,9 @@ Probe::Probe(metrics::Registry& r)
           metrics::phase_buckets_s,
           {"phase",
            {"queue", "prefill", "handoff_exposed", "first_decode", "decode", "unaccounted"}})),
+      handoff_travel_(r.histogram("baton_handoff_travel_seconds",
+                                  "Part of handoff_exposed in which its messages were on their way",
+                                  metrics::phase_buckets_s)),
       requests_(r.counters("baton_requests_total", "Requests that ended, by outcome",
                            {"outcome", {"stop", "length", "error", "refused", "cancelled"}})),
       errors_(r.counters("baton_request_errors_total", "Requests that failed, by reason",
@@ -58,19 +59,17 @@ Probe::Probe(metrics::Registry& r)
       .set(1);
 }
 
-void Probe::stream_ended(const RequestFacts& facts, Duration total, Duration decoding,
-                         std::int64_t tokens_after_first) {
-  const protocol::PhaseTimes& times = facts.times;
-  const Duration queue = facts.placed_after + times.queue;
-  const Duration accounted =
-      queue + times.prefill + times.handoff_exposed + times.first_decode + times.decode;
-  phases_[Phase::queue].observe(queue);
+void Probe::answer_written(const RequestTimes& times) {
+  phases_[Phase::queue].observe(times.queue);
   phases_[Phase::prefill].observe(times.prefill);
   phases_[Phase::handoff_exposed].observe(times.handoff_exposed);
   phases_[Phase::first_decode].observe(times.first_decode);
   phases_[Phase::decode].observe(times.decode);
-  // The parts overlap by the time that Accepted travels, which can exceed what is between them.
-  phases_[Phase::unaccounted].observe(std::max(Duration{}, total - accounted));
+  phases_[Phase::unaccounted].observe(times.unaccounted);
+  handoff_travel_.observe(times.handoff_travel);
+}
+
+void Probe::tokens_written(Duration decoding, std::int64_t tokens_after_first) {
   if (tokens_after_first > 0) tpot_.observe(decoding / tokens_after_first);
 }
 

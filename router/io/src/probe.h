@@ -3,6 +3,7 @@
 
 #include "baton/metrics/registry.h"
 #include "baton/router/core/handoff_table.h"
+#include "baton/router/core/request_times.h"
 
 namespace baton::router {
 
@@ -24,9 +25,10 @@ class Probe {
   void token_written(Duration after_last) { itl_.observe(after_last); }
   void request_ended(Outcome outcome) { requests_[outcome].add(); }
   void request_failed(Reason reason) { errors_[reason].add(); }
-  /// `total`: request received to last token written.
-  void stream_ended(const RequestFacts& facts, Duration total, Duration decoding,
-                    std::int64_t tokens_after_first);
+  /// The client has its whole answer.
+  void answer_written(const RequestTimes& times);
+  /// `decoding`: first to last token written.
+  void tokens_written(Duration decoding, std::int64_t tokens_after_first);
   void attempt_made(Reason reason) { attempts_[reason].add(); }
   void handoff_done(const protocol::HandoffFacts& facts);
   void handoff_failed(Reason reason) { handoff_failures_[reason].add(); }
@@ -39,6 +41,7 @@ class Probe {
   metrics::Histogram tpot_;
   metrics::Histogram itl_;
   metrics::Set<metrics::Histogram> phases_;
+  metrics::Histogram handoff_travel_;
   metrics::Set<metrics::Counter> requests_;
   metrics::Set<metrics::Counter> errors_;
   metrics::Set<metrics::Counter> attempts_;

@@ -76,7 +76,7 @@ void RequestRun::token_written(Instant at) {
 
 std::optional<boost::json::object> RequestRun::trace(const RequestFacts& facts) const {
   if (!spec_.request.trace) return std::nullopt;
-  return trace_json(facts, monotonic_now() - spec_.received, tokens_);
+  return trace_json(facts, request_times(facts, monotonic_now() - spec_.received), tokens_);
 }
 
 void RequestRun::stopped(const RequestFacts& facts) { finish(FinishReason::stop, facts); }
@@ -98,13 +98,20 @@ void RequestRun::finish(FinishReason finish, const RequestFacts& facts) {
     boost::json::value logprobs = logprobs_json(spec_.head.kind, tokens_, tokenizer_, 0);
     responder_->send(
         200, {{"Content-Type", "application/json"}},
-        whole_body(spec_.head, whole_text_, finish, std::move(logprobs), usage, trace(facts)));
+        whole_body(spec_.head, whole_text_, finish, std::move(logprobs), usage, trace(facts)),
+        when_written(facts));
   }
   probe_.request_ended(finish == FinishReason::stop ? Outcome::stop : Outcome::length);
   probe_.tokens_counted(spec_.prompt_tokens, count);
-  const Instant now = monotonic_now();
   const Duration decoding = first_at_ ? last_at_ - *first_at_ : Duration{};
-  probe_.stream_ended(facts, now - spec_.received, decoding, count - 1);
+  probe_.tokens_written(decoding, count - 1);
+}
+
+/// A client that takes its answer slowly takes that long; one that never takes it has no total.
+net::HttpResponder::Written RequestRun::when_written(const RequestFacts& facts) {
+  return [self = shared_from_this(), facts](Instant at) {
+    self->probe_.answer_written(request_times(facts, at - self->spec_.received));
+  };
 }
 
 void RequestRun::finish_stream(FinishReason finish, const RequestFacts& facts, Usage usage) {
@@ -116,7 +123,7 @@ void RequestRun::finish_stream(FinishReason finish, const RequestFacts& facts, U
   std::string done;
   net::append_sse_data(done, "[DONE]");
   responder_->write(done);
-  responder_->finish();
+  responder_->finish(when_written(facts));
 }
 
 void RequestRun::fail(const Error& error) {

@@ -49,6 +49,7 @@ class RequestRun : public std::enable_shared_from_this<RequestRun> {
   void send_error(const Error& error, const std::string& param);
   std::optional<boost::json::object> trace(const RequestFacts& facts) const;
   void token_written(Instant at);
+  net::HttpResponder::Written when_written(const RequestFacts& facts);
 
   RunSpec spec_;
   tokenizer::Tokenizer tokenizer_;

@@ -259,6 +259,7 @@ void RouterProcess::submit(Prepared prepared, const Responder& responder, Instan
     submission.end_ids.insert(submission.end_ids.end(), ends.begin(), ends.end());
   }
   const Instant now = monotonic_now();
+  submission.received = received;
   submission.deadline = now + config_.request_deadline;
   spec.request = std::move(prepared.request);
   auto run = std::make_shared<RequestRun>(std::move(spec), text_->tokenizer(), responder, probe_);

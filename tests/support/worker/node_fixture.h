@@ -39,7 +39,7 @@ class NodeFixture : public testing::Test {
 
   void say(protocol::Message message) { say(router, std::move(message)); }
   void say(const OwnerRef& from, protocol::Message message) {
-    core().message(from, message, now);
+    core().message(from, message, now, now);
     collect();
   }
   void connect(const OwnerRef& owner) {

@@ -218,7 +218,7 @@ TEST_F(DecodeFixture, HeadroomIsGivenUpBeforeAReservationIsRefused) {
 TEST_F(DecodeFixture, MoreRequestsThanItMayHoldAreRefused) {
   DecodeCore roomy(worker::small_limits(), worker::small_pools(64), 100);
   for (std::uint64_t i = 1; i <= 9; ++i) {
-    roomy.message(router, protocol::Reserve{key(i), work(), 5000}, now);
+    roomy.message(router, protocol::Reserve{key(i), work(), 5000}, now, now);
   }
   int refused = 0;
   for (const auto& effect : roomy.take_effects()) {

@@ -167,6 +167,7 @@ class HandoffPair {
     sender.send_done(take(effect.offer).send, SendOutcome::refused, now);
   }
   void carry(SendCommit& effect) {
+    sender.commit_sent(effect.source, now);
     change_commit(effect.commit);
     receiver.commit(link, effect.commit, now);
   }

@@ -41,7 +41,7 @@ class DriverTest : public testing::TestWithParam<const char*> {
   }
   static void forward(DriverSide& from, DriverSide& to) {
     from.pair_with([&to](LinkId link, protocol::Message message) {
-      EXPECT_TRUE(to.driver().post(PairMessage{link, std::move(message)}));
+      EXPECT_TRUE(to.driver().post(PairMessage{link, std::move(message), monotonic_now()}));
     });
   }
   void connect() {
@@ -145,7 +145,7 @@ TEST_P(DriverTest, ACacheArrivesWholeAndBothSidesLetGo) {
   ASSERT_TRUE(decode->wait_for([](const auto& s) { return s.verified.size() == 1; }));
   EXPECT_TRUE(arrived());
   EXPECT_THAT(decode->seen().verified[0].commit.tokens.ids, testing::ElementsAre(7));
-  ASSERT_TRUE(prefill->driver().post(PairMessage{link_id, protocol::Accepted{key}}));
+  ASSERT_TRUE(prefill->driver().post(PairMessage{link_id, protocol::Accepted{key}, monotonic_now()}));
   ASSERT_TRUE(prefill->wait_for([](const auto& s) { return s.idle.size() == 1; }));
   const SourceAccepted accepted = prefill->seen().accepted.at(0);
   EXPECT_EQ(accepted.facts.transport, GetParam());
@@ -258,7 +258,7 @@ TEST_P(DriverTest, AFloodOfAPeersMessagesIsRefusedAtABoundAndOursAreNot) {
   decode = std::make_unique<DriverSide>(make({}), decode_epoch, false);
   std::size_t taken = 0;
   while (taken < 1'000'000 &&
-         decode->driver().post(PairMessage{link_id, protocol::Accepted{key}})) {
+         decode->driver().post(PairMessage{link_id, protocol::Accepted{key}, monotonic_now()})) {
     ++taken;
   }
   EXPECT_EQ(taken, 16'384U);
@@ -266,7 +266,7 @@ TEST_P(DriverTest, AFloodOfAPeersMessagesIsRefusedAtABoundAndOursAreNot) {
   decode->driver().start();
   decode->command(CloseGrant{10});
   EXPECT_TRUE(decode->wait_for([](const auto& s) { return s.closed.size() == 1; }));
-  EXPECT_TRUE(decode->driver().post(PairMessage{link_id, protocol::Accepted{key}}));
+  EXPECT_TRUE(decode->driver().post(PairMessage{link_id, protocol::Accepted{key}, monotonic_now()}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, DriverTest, testing::Values("loopback", "shm"),

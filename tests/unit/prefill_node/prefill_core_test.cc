@@ -206,7 +206,7 @@ TEST_F(PrefillFixture, ABacklogOverItsLimitRefuses) {
   limits.backlog_tokens = 30;
   PrefillCore small(limits, worker::small_pools(8));
   for (std::uint64_t i = 1; i <= 3; ++i) {
-    small.message(router, protocol::Prefill{key(i), work(), 5000, true}, now);
+    small.message(router, protocol::Prefill{key(i), work(), 5000, true}, now, now);
   }
   EXPECT_EQ(small.load().queued, 2);
   EXPECT_EQ(small.load().backlog_tokens, 40);

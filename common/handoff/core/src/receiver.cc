@@ -239,7 +239,7 @@ std::optional<std::pair<Reason, std::string>> Receiver::check_commit(
   return std::nullopt;
 }
 
-void Receiver::commit(LinkId link, protocol::Commit commit, Instant now) {
+void Receiver::commit(LinkId link, protocol::Commit commit, Instant arrived) {
   const auto refuse = [&](Reason reason, std::string message) {
     effects_.push_back(RefuseCommit{link, {commit.key, reason, std::move(message), {}}});
   };
@@ -251,7 +251,7 @@ void Receiver::commit(LinkId link, protocol::Commit commit, Instant now) {
   OpenGrant& grant = found->second;
   if (auto wrong = check_commit(grant, commit)) return refuse(wrong->first, wrong->second);
   if (grant.verified) return;  // the node core repeats its answer
-  grant.waiting = WaitingCommit{link, std::move(commit), now + limits_.units_patience};
+  grant.waiting = WaitingCommit{link, std::move(commit), arrived, arrived + limits_.units_patience};
   if (auto verified = settle(grant)) effects_.push_back(std::move(*verified));
 }
 
@@ -305,7 +305,8 @@ std::optional<CommitVerified> Receiver::settle(OpenGrant& grant) {
       return std::nullopt;
     }
     grant.verified = true;
-    CommitVerified out{grant.waiting->link, std::move(grant.waiting->commit)};
+    CommitVerified out{grant.waiting->link, std::move(grant.waiting->commit),
+                       grant.waiting->arrived};
     grant.waiting.reset();
     return out;
   }

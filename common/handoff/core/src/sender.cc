@@ -155,7 +155,7 @@ void Sender::advance(Source& source, Instant now) {
     offer_layer(source, layer, now);
     if (source.state != State::sending) return;
   }
-  try_commit(source, now);
+  try_commit(source);
 }
 
 void Sender::offer_layer(Source& source, std::uint32_t layer, Instant now) {
@@ -254,21 +254,26 @@ std::vector<protocol::ComponentRoot> Sender::roots(const Source& source) const {
   return out;
 }
 
-void Sender::try_commit(Source& source, Instant) {
+void Sender::try_commit(Source& source) {
   if (!source.commit || !everything_offered(source)) return;
   source.state = State::committed;
   source.commit->key = source.key;
   source.commit->tokens.key = source.key;
   source.commit->grant = source.destination->grant.id;
-  effects_.push_back(SendCommit{*source.destination->link, *source.commit});
+  effects_.push_back(SendCommit{source.id, *source.destination->link, *source.commit});
 }
 
-void Sender::accepted(LinkId link, const protocol::Accepted& message, Instant now) {
+void Sender::commit_sent(SourceId id, Instant at) {
+  if (Source* source = find(id)) source->committed = at;
+}
+
+void Sender::accepted(LinkId link, const protocol::Accepted& message, Instant arrived) {
   Source* source = find(link, message.key);
   if (source == nullptr || source->state != State::committed) return;
   source->state = State::accepted;
-  source->facts.exposed = now - source->sampled;
-  source->facts.total = now - source->first_offer;
+  source->facts.exposed = arrived - source->sampled;
+  source->facts.answered = arrived - source->committed;
+  source->facts.total = arrived - source->first_offer;
   effects_.push_back(SourceAccepted{source->id, source->key, link, source->facts});
   finish_if_idle(source->id);
 }
@@ -301,7 +306,7 @@ void Sender::commit_refused(LinkId link, const protocol::CommitRefused& message,
             std::min(range.second - at, protocol::max_units_per_message), now);
     }
   }
-  effects_.push_back(SendCommit{link, *source->commit});
+  effects_.push_back(SendCommit{source->id, link, *source->commit});
 }
 
 void Sender::fail(Source& source, Reason reason, std::string message) {

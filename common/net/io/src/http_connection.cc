@@ -170,10 +170,10 @@ bool HttpConnection::write(std::string_view chunk, TcpStream::Written written) {
   return phase_ == Phase::streaming && stream_->open();
 }
 
-void HttpConnection::finish() {
+void HttpConnection::finish(TcpStream::Written written) {
   BATON_CHECK(phase_ == Phase::streaming);
   if (chunked_ && !head_only_) stream_->queue("0\r\n\r\n");
-  complete(nullptr);
+  complete(std::move(written));
 }
 
 /// The handler's part is over; the rest is the kernel's and the client's.

@@ -63,7 +63,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
             TcpStream::Written written);
   void start_stream(int status, const HttpHeaders& headers);
   bool write(std::string_view chunk, TcpStream::Written written);
-  void finish();
+  void finish(TcpStream::Written written);
   void abort();
   void abandon();
   void on_disconnect(std::function<void()> fn) { on_disconnect_ = std::move(fn); }

@@ -45,11 +45,11 @@ class Responder final : public HttpResponder {
     return live() && connection_->write(chunk, std::move(written));
   }
 
-  void finish() override {
+  void finish(Written written) override {
     if (!live()) return;
     const auto connection = std::move(connection_);
     complete_ = true;
-    connection->finish();
+    connection->finish(std::move(written));
   }
 
   void abort() override {

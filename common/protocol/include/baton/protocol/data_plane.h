@@ -95,13 +95,15 @@ struct Load {
   std::int64_t capacity_tokens = 0;
 };
 
-/// Parts of a request's time, each on the clock of the worker that measured it (P8). Zero: not yet.
+/// Parts of a request's time, each on the clock of the process that measured it (P8). Zero: not
+/// yet.
 struct PhaseTimes {
-  Duration queue{};
-  Duration prefill{};
-  Duration handoff_exposed{};
-  Duration first_decode{};
-  Duration decode{};
+  Duration queue{};            ///< prefill: Prefill received → first row planned
+  Duration prefill{};          ///< prefill: → token 0 sampled
+  Duration handoff_exposed{};  ///< prefill: → Accepted received; told in HandoffFacts
+  Duration first_decode{};     ///< decode: Accepted sent → end of its first row
+  Duration decode{};           ///< decode: → end of its last row
+  Duration commit_held{};      ///< decode: Commit received → Accepted sent
   friend bool operator==(const PhaseTimes&, const PhaseTimes&) = default;
 };
 
@@ -120,6 +122,7 @@ struct HandoffFacts {
   std::int64_t units = 0;
   std::int64_t bytes = 0;
   Duration exposed{};          ///< token 0 sampled → Accepted received
+  Duration answered{};         ///< of it, Commit sent → Accepted received
   Duration total{};            ///< first offer → Accepted received
   Duration first_unit_sent{};  ///< from the start of prefill to the first send of layer 0
   Duration

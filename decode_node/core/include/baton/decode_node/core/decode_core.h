@@ -20,7 +20,7 @@ class DecodeCore final : public worker::NodeCore {
   /// `first_grant`: random, so that grant numbers of two lives of this node differ.
   DecodeCore(worker::NodeLimits limits, kvcache::PoolConfig pools, std::uint64_t first_grant);
 
-  void message(const handoff::OwnerRef& from, const protocol::Message& message,
+  void message(const handoff::OwnerRef& from, const protocol::Message& message, Instant arrived,
                Instant now) override;
   void owner_connected(const handoff::OwnerRef& owner, Instant now) override;
   void driver_event(const worker::DriverEvent& event, Instant now) override;
@@ -52,6 +52,7 @@ class DecodeCore final : public worker::NodeCore {
     std::vector<Digest128> digests;  ///< when asked for
     std::vector<protocol::Tokens::Logprob> logprobs;
     std::optional<protocol::Finished> finished;  ///< until Release
+    Instant committed;  ///< the commit arrived
     Instant accepted;
     std::optional<Instant> first_row;  ///< end of the first decode step
     Instant last_row;                  ///< end of the last one
@@ -81,6 +82,7 @@ class DecodeCore final : public worker::NodeCore {
   /// All from that index on, in as many messages as their size needs; one at least.
   void send_tokens(const Job& job, std::int32_t first_index);
   protocol::Tokens tokens_from(const Job& job, std::int32_t first_index) const;
+  static protocol::PhaseTimes times_of(const Job& job, Instant decoded_until);
   void note_first_step(const engine::StepPlan& step, Instant now);
   Job* job_of(engine::SequenceId sequence);
   void end(RequestId request, const protocol::AttemptKey& key, Instant now);

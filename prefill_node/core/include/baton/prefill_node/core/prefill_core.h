@@ -19,7 +19,7 @@ class PrefillCore final : public worker::NodeCore {
  public:
   PrefillCore(worker::NodeLimits limits, kvcache::PoolConfig pools);
 
-  void message(const handoff::OwnerRef& from, const protocol::Message& message,
+  void message(const handoff::OwnerRef& from, const protocol::Message& message, Instant arrived,
                Instant now) override;
   void owner_connected(const handoff::OwnerRef& owner, Instant now) override;
   void driver_event(const worker::DriverEvent& event, Instant now) override;
@@ -56,7 +56,8 @@ class PrefillCore final : public worker::NodeCore {
     std::int64_t prompt_rows = 0;
   };
 
-  void on(const handoff::OwnerRef& from, const protocol::Prefill& message, Instant now);
+  void on(const handoff::OwnerRef& from, const protocol::Prefill& message, Instant arrived,
+          Instant now);
   void on(const handoff::OwnerRef& from, const protocol::Target& message, Instant now);
   void on(const handoff::OwnerRef& from, const protocol::Cancel& message, Instant now);
   void on(const handoff::OwnerRef& from, const protocol::Release& message, Instant now);

@@ -12,7 +12,7 @@
 #include "baton/base/result.h"
 #include "baton/protocol/messages.h"
 #include "baton/router/api/request.h"
-#include "baton/router/core/handoff_table.h"
+#include "baton/router/core/request_times.h"
 #include "baton/tokenizer/tokenizer.h"
 
 namespace baton::router {
@@ -63,7 +63,7 @@ std::string whole_body(const AnswerHead& head, const std::string& text,
 std::string error_body(const Error& error, const std::string& param = "");
 
 /// `{"baton": {"trace": true}}`: where the request's time went and what crossed.
-boost::json::object trace_json(const RequestFacts& facts, Duration total,
+boost::json::object trace_json(const RequestFacts& facts, const RequestTimes& times,
                                const std::vector<Delivered>& tokens);
 
 }  // namespace baton::router

@@ -70,7 +70,8 @@ class HandoffTable {
     std::optional<std::int32_t> resumed_at;  ///< the gap that was asked for last
     int attempts_without_token = 0;
     std::set<NodeId> avoid;
-    Instant submitted;
+    Instant queued_since;
+    protocol::PhaseTimes earlier;  ///< of attempts before this one
     Instant state_deadline;
     std::optional<Instant> reserve_at;   ///< a refused reservation is repeated then
     std::optional<Instant> short_since;  ///< first refusal for want of space
@@ -124,6 +125,7 @@ class HandoffTable {
   template <typename Other>
   void on(const WorkerRef&, const Other&, Instant) {}
 
+  static void take_decode_times(Entry& entry, const protocol::PhaseTimes& times);
   void take_tokens(RequestId id, Entry& entry, const protocol::Tokens& message, Instant now);
   void deliver_early(RequestId id, Entry& entry);
   void answer_stale(const WorkerRef& from, const protocol::AttemptKey& key, Instant now);

@@ -35,6 +35,7 @@ struct Submission {
   RequestId id;
   std::vector<TokenId> end_ids;  ///< a delivered one of these was the last token
   protocol::Work work;           ///< deadline_ms is made from `deadline` when it is sent
+  Instant received;              ///< the client's last byte: it has been queued since
   Instant deadline;
 };
 
@@ -45,13 +46,14 @@ struct Delivered {
   std::optional<protocol::Tokens::Logprob> logprob;
 };
 
-/// What was measured and counted about a request, for the client's trace and the metrics.
+/// What was measured and counted about a request, for the client's trace and the metrics. Times are
+/// sums over its attempts.
 struct RequestFacts {
-  protocol::PhaseTimes times;
+  protocol::PhaseTimes times;  ///< queue: with the router's own
+  Duration commit_answered{};  ///< as HandoffFacts::answered
   protocol::StepFacts prefill;
   protocol::StepFacts decode;
   protocol::HandoffFacts handoff;
-  Duration placed_after{};  ///< submission → Prefill sent
   int attempts = 1;
   NodeId prefill_node;
   NodeId decode_node;

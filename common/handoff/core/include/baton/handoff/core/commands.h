@@ -83,6 +83,7 @@ struct DropLink {
 struct PairMessage {
   LinkId link;
   protocol::Message message;
+  Instant arrived;  ///< when the control thread had read it
 };
 
 using ControlCommand = std::variant<ConnectLink, ExpectLink, DropLink, PairMessage>;

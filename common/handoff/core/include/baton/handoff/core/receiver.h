@@ -43,6 +43,7 @@ struct RefuseCommit {
 struct CommitVerified {
   LinkId link;
   protocol::Commit commit;
+  Instant arrived{};  ///< the commit
 };
 struct GrantClosed {
   std::uint64_t grant = 0;
@@ -68,7 +69,7 @@ class Receiver {
   /// The receive ended. `contents`: digests of the units as they now lie in memory, K then V; empty
   /// unless everything arrived.
   void received(TransferId offer, const std::vector<Digest128>& contents);
-  void commit(LinkId link, protocol::Commit commit, Instant now);
+  void commit(LinkId link, protocol::Commit commit, Instant arrived);
   void tick(Instant now);
 
   std::vector<ReceiverEffect> take_effects();
@@ -90,6 +91,7 @@ class Receiver {
   struct WaitingCommit {
     LinkId link;
     protocol::Commit commit;
+    Instant arrived;
     Instant deadline;
   };
   struct OpenGrant {

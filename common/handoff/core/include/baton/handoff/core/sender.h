@@ -34,6 +34,7 @@ struct CancelSend {
   TransferId id;
 };
 struct SendCommit {
+  SourceId source;
   LinkId link;
   protocol::Commit commit;
 };
@@ -98,7 +99,9 @@ class Sender {
   void send_done(TransferId id, SendOutcome outcome, Instant now);
   /// The transport had no room for this send: it is repeated after the next send_done or tick.
   void send_postponed(TransferId id);
-  void accepted(LinkId link, const protocol::Accepted& message, Instant now);
+  /// The commit of a SendCommit has gone out, behind the units that it announces.
+  void commit_sent(SourceId id, Instant at);
+  void accepted(LinkId link, const protocol::Accepted& message, Instant arrived);
   void commit_refused(LinkId link, const protocol::CommitRefused& message, Instant now);
   void tick(Instant now);
 
@@ -136,6 +139,7 @@ class Sender {
     Instant begun;
     Instant first_offer;
     Instant sampled;
+    Instant committed;  ///< the last commit went out
     Instant deadline;
     protocol::HandoffFacts facts;
     SourceFailed failure;
@@ -159,7 +163,7 @@ class Sender {
   void offer(Source& source, std::uint32_t layer, std::uint32_t first, std::uint32_t count,
              Instant now);
   bool everything_offered(const Source& source) const;
-  void try_commit(Source& source, Instant now);
+  void try_commit(Source& source);
   void fail(Source& source, Reason reason, std::string message);
   void cancel_open(Source& source);
   void finish_if_idle(SourceId id);

@@ -67,7 +67,7 @@ class HttpResponder {
   virtual bool write(std::string_view chunk, Written on_written = {}) = 0;
 
   /// Ends the stream properly. The connection lives on where keep-alive allows.
-  virtual void finish() = 0;
+  virtual void finish(Written on_written = {}) = 0;
 
   /// Cuts the connection, so that the client cannot take the answer for a whole one.
   virtual void abort() = 0;

@@ -70,8 +70,9 @@ class NodeCore {
  public:
   virtual ~NodeCore() = default;
 
+  /// `arrived`: when this process had read it. Since then it may have waited for a layer to end.
   virtual void message(const handoff::OwnerRef& from, const protocol::Message& message,
-                       Instant now) = 0;
+                       Instant arrived, Instant now) = 0;
   /// A router has (again) a connection here: what it may have missed is repeated.
   virtual void owner_connected(const handoff::OwnerRef& owner, Instant now) = 0;
   virtual void driver_event(const DriverEvent& event, Instant now) = 0;
