@@ -1,5 +1,6 @@
-// Time in which this process listened. Silence is measured on it: what a peer said while the machine,
-// or a signal, held us back still waits in our sockets, and would be heard after the verdict.
+// Time in which this process listened. Silence is measured on it: what a peer said while the
+// machine, or a signal, held us back still waits in our sockets, and would be heard after the
+// verdict.
 #pragma once
 
 #include <algorithm>

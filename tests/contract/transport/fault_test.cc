@@ -20,16 +20,15 @@ struct FaultyPair {
 
   /// Sends messages with the headers "0", "1", …; accepts whatever is offered until all have ended
   /// or, by `over`, nothing more can come. The headers in the order of the offers.
-  std::vector<std::string> exchange(std::uint64_t count,
-                                    const std::function<bool()>& over = [] { return false; }) {
+  std::vector<std::string> exchange(
+      std::uint64_t count, const std::function<bool()>& over = [] { return false; }) {
     std::vector<std::string> seen;
     const std::vector from = {pair.sender.extent(0, bytes)};
     fill(from, 1);
     std::uint64_t next = 0;
     EXPECT_TRUE(pair.pump([&] {
       while (next < count &&
-             pair.sender
-                 ->send(SendId(next), pair.to_receiver, bytes_of(std::to_string(next)), from)
+             pair.sender->send(SendId(next), pair.to_receiver, bytes_of(std::to_string(next)), from)
                  .has_value()) {
         ++next;
       }
@@ -46,9 +45,8 @@ struct FaultyPair {
   }
   /// All but the dropped ones have ended: those wait for ever.
   std::vector<std::string> exchange_but_dropped(std::uint64_t count) {
-    return exchange(count, [&] {
-      return pair.sender.send_dones.size() + receiver.counts().dropped == count;
-    });
+    return exchange(
+        count, [&] { return pair.sender.send_dones.size() + receiver.counts().dropped == count; });
   }
   std::string numbers_up_to(std::uint64_t count) {
     std::string all;

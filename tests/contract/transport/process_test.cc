@@ -98,8 +98,8 @@ struct Scene {
   std::optional<Child> child;
 };
 
-/// Each deadline is met in the promptest of three runs: in another one the machine may have been busy
-/// with something else for a moment.
+/// Each deadline is met in the promptest of three runs: in another one the machine may have been
+/// busy with something else for a moment.
 class Processes : public testing::TestWithParam<std::string> {
  protected:
   static Duration promptest(const std::function<Duration(Scene&)>& run, const std::string& mode) {
@@ -215,7 +215,8 @@ TEST_P(Processes, ACancelledSendIsReusableThoughItsReceiverIsStopped) {
     const Duration took = time_until(scene, [&] { return node.send_dones.size() == 4; });
     fill(std::vector{node.extent(0, payload)}, 4711);
     scene.child->signal(SIGCONT);
-    pump({&node, &scene.bystander}, [&] { return node.is_down(scene.peer); }, 300ms);
+    pump(
+        {&node, &scene.bystander}, [&] { return node.is_down(scene.peer); }, 300ms);
     if (!node.is_down(scene.peer)) node->close(scene.peer);
     EXPECT_TRUE(pump({&node}, [&] { return node.is_down(scene.peer); }));
     EXPECT_EQ(scene.child->wait(), 0) << "3: the child took a torn payload for a good one";

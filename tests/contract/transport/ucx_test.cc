@@ -94,8 +94,8 @@ TEST(Ucx, StrayConnectionsAreClosedAndDoNotDisturbTransfersSEC15) {
   expect_good_transfers(pair);
   Node late("ucx");
   connect(late, pair.receiver);
-  EXPECT_TRUE(pump({&pair.receiver},
-                   [&] { return http.closed() && noise.closed() && silent.closed(); }));
+  EXPECT_TRUE(
+      pump({&pair.receiver}, [&] { return http.closed() && noise.closed() && silent.closed(); }));
 }
 
 /// UCX's own listeners too, which a connection's worker opens. A silent connection may stay there:

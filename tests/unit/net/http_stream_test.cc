@@ -78,8 +78,8 @@ TEST(HttpStream, TheMomentOfWritingIsTold) {
   server.thread().on_loop(
       [&] { server.held.back()->write("x", [&](Instant now) { written = now; }); });
   client.read_until("x\r\n");
-  // The client may have the byte before the server has read its clock: only this turn of the loop is
-  // surely later.
+  // The client may have the byte before the server has read its clock: only this turn of the loop
+  // is surely later.
   server.thread().on_loop([&] {
     EXPECT_GE(written, before);
     EXPECT_LE(written, monotonic_now());
