@@ -1,5 +1,5 @@
 """Workers and routers die, hang and come back in every state of a handoff: a stream finishes or
-ends with a clear error in time, and what survives holds nothing of it."""
+ends with a clear error, and what survives holds nothing of it. How soon: test_deadlines.py."""
 
 import itertools
 import signal
@@ -7,12 +7,11 @@ import time
 
 import pytest
 
-from fault.scene import END_S, LEASE_S, STATES, Client, Scene, fault_cluster, long_prompt
+from fault.scene import LEASE_S, STATES, Client, Scene, fault_cluster, long_prompt
 from support import http_api
+from support.build import PATIENCE_S
 from support.cluster import COMPLETIONS, used_blocks
 from support.process import wait_until
-
-BACK_S = LEASE_S + 1  # P4: when a peer is gone, memory is free after the lease and a second
 
 
 @pytest.fixture
@@ -22,14 +21,20 @@ def cluster(tmp_path):
 
 
 @pytest.fixture
+def short_leases(tmp_path):
+    with fault_cluster(tmp_path, lease_s=LEASE_S) as running:
+        yield running
+
+
+@pytest.fixture
 def pairs(tmp_path):
     with fault_cluster(tmp_path, prefill=2, decode=2) as running:
         yield running
 
 
-def works(cluster, seconds: float = 15) -> None:
+def works(cluster) -> None:
     """A request is answered again, without a hand on anything else."""
-    cluster.wait_ready(seconds)
+    cluster.wait_ready()
     out = cluster.complete([1, 2, 3], max_tokens=4, ignore_eos=True)
     assert out.finish == "length", out
 
@@ -47,10 +52,10 @@ def test_a_killed_worker_ends_a_stream_clearly_and_comes_back_RST01(cluster, vic
     for client in [scene.client, *scene.others]:
         out = client.outcome()
         assert out.finished or out.failed_clearly, out
-    cluster.wait_baseline(BACK_S)
+    cluster.wait_baseline()
     node.start()
     works(cluster)
-    cluster.wait_baseline(1)
+    cluster.wait_baseline()
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -66,7 +71,7 @@ def test_with_another_worker_the_stream_goes_on_with_the_same_tokens_P3(pairs, v
     assert out.trace["token_ids"] == undisturbed.trace["token_ids"]
     for other in scene.others:
         assert other.outcome().finished
-    pairs.wait_baseline(BACK_S)
+    pairs.wait_baseline()
 
 
 @pytest.mark.parametrize("transport", ["shm", "ucx"])
@@ -77,76 +82,90 @@ def test_death_in_the_middle_of_a_transfer_is_survived_over_every_transport_RST1
             scene = Scene(cluster, "prefilling")
             node = getattr(scene, victim)
             node.kill()
-            assert scene.client.outcome().finished
-            cluster.wait_baseline(BACK_S)
+            out = scene.client.outcome()
+            assert out.finished, out
+            cluster.wait_baseline()
             node.start()
             cluster.wait_ready()
 
 
-def test_a_killed_router_leaves_nothing_behind(cluster):
-    for restart in (False, True):
-        scene = Scene(cluster, "decoding", max_tokens=500)
-        cluster.router.kill()
-        assert not scene.client.outcome().finished
-        if restart:
-            cluster.router.start()
-            cluster.wait_baseline(2)  # its new life ends what the old one owned
-        else:
-            cluster.wait_baseline(BACK_S)
-            cluster.router.start()
-        works(cluster)
+def test_a_killed_router_leaves_nothing_behind(short_leases):
+    scene = Scene(short_leases, "decoding", max_tokens=500)
+    short_leases.router.kill()
+    assert not scene.client.outcome().finished
+    short_leases.wait_baseline()
+    short_leases.router.start()
+    works(short_leases)
+
+
+def test_a_routers_new_life_ends_what_its_old_one_owned(cluster):
+    scene = Scene(cluster, "decoding", max_tokens=500)
+    cluster.router.restart()
+    assert not scene.client.outcome().finished
+    cluster.wait_baseline()
+    works(cluster)
 
 
 def test_requests_in_the_queue_of_a_killed_worker_end_HNG21(cluster):
     clients = [Client(cluster, long_prompt(number, 300), max_tokens=4) for number in range(12)]
     clients[0].wait_chunks(1)
     cluster.prefill[0].kill()
-    killed = time.monotonic()
     for client in clients:
-        out = client.outcome(6)
+        out = client.outcome()
         assert out.finished or out.failed_clearly, out
-    assert time.monotonic() - killed < 6
-    metrics = cluster.router.metrics()
-    assert metrics.value("baton_running_requests") == metrics.value("baton_queue_depth") == 0
-    cluster.wait_baseline(BACK_S)
+    for gauge in ("baton_running_requests", "baton_queue_depth"):
+        wait_until(lambda: cluster.router.metrics().value(gauge) == 0, f"no {gauge}")
+    cluster.wait_baseline()
 
 
 # ---- silence ----
 
 
 @pytest.mark.parametrize("victim", ["prefill", "decode"])
-def test_a_worker_that_stops_is_down_in_three_heartbeats_and_up_again_RST03(cluster, victim):
-    (node,) = getattr(cluster, victim)
+def test_a_worker_that_stops_is_down_and_up_again_when_it_goes_on_RST03(short_leases, victim):
+    (node,) = getattr(short_leases, victim)
     node.freeze()
-    wait_until(lambda: cluster.workers_up(cluster.router) == 1, 2, "marked down")
+    wait_until(lambda: short_leases.workers_up(short_leases.router) == 1, "marked down")
     time.sleep(LEASE_S + 0.5)  # its own leases end while it sleeps
     node.thaw()
-    wait_until(lambda: cluster.workers_up(cluster.router) == 2, 2, "marked up")
-    works(cluster)
-    cluster.wait_baseline(BACK_S)
+    wait_until(lambda: short_leases.workers_up(short_leases.router) == 2, "marked up")
+    works(short_leases)
+    short_leases.wait_baseline()
+
+
+def test_a_router_that_was_stopped_does_not_take_its_workers_for_silent(cluster):
+    """What they said meanwhile waits in its sockets."""
+    scene = Scene(cluster, "decoding", max_tokens=100)
+    cluster.router.freeze()
+    time.sleep(3)  # twice the silence after which a worker counts as lost
+    cluster.router.thaw()
+    out = scene.client.outcome()
+    assert out.finished and out.trace["attempts"] == 1, out
+    assert "is down" not in cluster.router.log.read_text()
+    cluster.wait_baseline_by_itself()
 
 
 @pytest.mark.parametrize("state", ["prefilling", "decoding"])
 @pytest.mark.parametrize("victim", ["prefill", "decode"])
-def test_a_worker_that_wakes_up_too_late_gives_back_all_it_held(pairs, victim, state):
-    undisturbed = pairs.complete(long_prompt(), max_tokens=24, ignore_eos=True)
-    scene = Scene(pairs, state)
-    node = getattr(scene, victim)
-    node.freeze()
-    out = scene.client.outcome()
-    assert out.finished and out.text == undisturbed.text, out
-    node.thaw()
-    pairs.wait_baseline(BACK_S)
-    works(pairs)
+def test_a_worker_that_wakes_up_too_late_gives_back_all_it_held(tmp_path, victim, state):
+    with fault_cluster(tmp_path, prefill=2, decode=2, lease_s=LEASE_S) as cluster:
+        undisturbed = cluster.complete(long_prompt(), max_tokens=24, ignore_eos=True)
+        scene = Scene(cluster, state)
+        node = getattr(scene, victim)
+        node.freeze()
+        out = scene.client.outcome()
+        assert out.finished and out.text == undisturbed.text, out
+        node.thaw()
+        cluster.wait_baseline()
+        works(cluster)
 
 
-def test_clients_that_leave_between_the_phases_free_prefill_at_once_HNG02(cluster):
+def test_clients_that_leave_between_the_phases_free_prefill_before_decode_answers_HNG02(cluster):
     scene = Scene(cluster, "transferring")
     scene.client.leave()
-    cluster.wait_baseline(1, cluster.prefill)
+    cluster.wait_baseline(cluster.prefill)
     scene.thaw()
-    cluster.wait_baseline(1)
-    assert cluster.prefill[0].metrics().value("baton_leases_expired_total") == 0
+    cluster.wait_baseline_by_itself()
 
 
 # ---- who is there ----
@@ -157,7 +176,7 @@ def test_a_request_succeeds_whenever_both_roles_are_up_RST11(cluster):
     for first, second in itertools.permutations([prefill, decode]):
         for node in (first, second):
             node.kill()
-        wait_until(lambda: cluster.workers_up(cluster.router) == 0, 5, "both are down")
+        wait_until(lambda: cluster.workers_up(cluster.router) == 0, "both are down")
         for node in (second, first):
             node.start()
         works(cluster)
@@ -187,21 +206,18 @@ def test_until_both_roles_are_up_there_are_only_503s_RST16_RTR20(tmp_path):
         decode.start()
         cluster.start_routers()
         router = cluster.router
-        began, statuses, late = time.monotonic(), [], []
+        began, statuses = time.monotonic(), []
         while 200 not in statuses:
             if time.monotonic() - began > 3 and not prefill.running:
                 prefill.start()
-            sent = time.monotonic()
-            answer = cluster.post(COMPLETIONS, {"prompt": "x", "max_tokens": 2}, timeout=5)
-            late.append(time.monotonic() - sent)
+            answer = cluster.post(COMPLETIONS, {"prompt": "x", "max_tokens": 2})
             statuses.append(answer.status)
             if answer.status != 200:
                 assert answer.headers["retry-after"] and answer.json()["error"]["code"], answer
                 assert http_api.get(router.admin, "/livez").status == 200
-            assert time.monotonic() - began < 30, statuses
+            assert time.monotonic() - began < PATIENCE_S, statuses
             time.sleep(0.05)
         assert set(statuses) == {200, 503}
-        assert max(late) < 2
         assert cluster.post(COMPLETIONS, {"prompt": "x", "max_tokens": 2}).status == 200
     finally:
         cluster.close()
@@ -209,11 +225,9 @@ def test_until_both_roles_are_up_there_are_only_503s_RST16_RTR20(tmp_path):
 
 def test_a_router_without_decode_nodes_is_alive_and_not_ready_RTR18(cluster):
     cluster.decode[0].kill()
-    wait_until(lambda: http_api.get(cluster.router.admin, "/readyz").status == 503, 2, "not ready")
+    wait_until(lambda: http_api.get(cluster.router.admin, "/readyz").status == 503, "not ready")
     assert http_api.get(cluster.router.admin, "/livez").status == 200
-    sent = time.monotonic()
-    answer = cluster.post(COMPLETIONS, {"prompt": "x", "max_tokens": 2})
-    assert answer.status == 503 and time.monotonic() - sent < 2
+    assert cluster.post(COMPLETIONS, {"prompt": "x", "max_tokens": 2}).status == 503
     # One token needs no decode node.
     assert cluster.post(COMPLETIONS, {"prompt": "x", "max_tokens": 1}).status == 200
 
@@ -224,18 +238,21 @@ def test_a_router_without_decode_nodes_is_alive_and_not_ready_RTR18(cluster):
 @pytest.mark.parametrize("role", ["routers", "prefill", "decode"])
 def test_SIGTERM_finishes_what_runs_and_takes_nothing_new_K8S02(cluster, role):
     (node,) = getattr(cluster, role)
-    clients = [Client(cluster, long_prompt(number, 40), max_tokens=60) for number in range(4)]
+    # Long answers: the node is still there for what is asked of it meanwhile.
+    clients = [Client(cluster, long_prompt(number, 40), max_tokens=250) for number in range(4)]
     for client in clients:
         client.wait_chunks(2)
     node.signal(signal.SIGTERM)
-    wait_until(lambda: http_api.get(node.admin, "/readyz").status == 503, 1, "not ready")
-    if node.running:
+    if role == "prefill":  # its work is over: it may be gone at any moment
+        wait_until(lambda: not node.running, "its end")
+    else:
+        wait_until(lambda: http_api.get(node.admin, "/readyz").status == 503, "not ready")
         assert http_api.get(node.admin, "/livez").status == 200
-        answer = cluster.post(COMPLETIONS, {"prompt": "x", "max_tokens": 2})
-        assert answer.status == 503, answer
+    answer = cluster.post(COMPLETIONS, {"prompt": "x", "max_tokens": 2})
+    assert answer.status == 503, answer
     for client in clients:
         assert client.outcome().finished
-    assert node.process.wait(10) == 0
+    assert node.process.wait(PATIENCE_S) == 0
 
 
 # ---- cancelling beside others ----
@@ -247,7 +264,7 @@ def test_queued_requests_of_clients_that_left_are_never_computed_HNG22(cluster):
     first = [Client(cluster, long_prompt(number, 1000), max_tokens=400) for number in (1, 2)]
     cluster.wait_running([node], 2)
     late = [Client(cluster, long_prompt(number, 600)) for number in (3, 4)]
-    wait_until(lambda: node.metrics().value("baton_queue_depth") == 2, 10, "two wait")
+    wait_until(lambda: node.metrics().value("baton_queue_depth") == 2, "two wait")
     for client in late:
         client.leave()
     for client in first:
@@ -256,7 +273,7 @@ def test_queued_requests_of_clients_that_left_are_never_computed_HNG22(cluster):
     assert used_blocks(cluster.decode[0])
     for client in first:
         client.leave()
-    cluster.wait_baseline(1)
+    cluster.wait_baseline_by_itself()
 
 
 def test_a_queued_client_that_leaves_disturbs_no_other_HNG23(cluster):
@@ -278,4 +295,4 @@ def test_cancelling_one_of_eight_leaves_seven_HNG24(cluster):
             if number != round_:
                 assert client.outcome().finished
     assert all(process.running for process in cluster.processes)
-    cluster.wait_baseline(1)
+    cluster.wait_baseline_by_itself()

@@ -60,7 +60,7 @@ def tampered(tmp_path):
         out = cluster.complete(PROMPT, max_tokens=8, ignore_eos=True)
         assert out.trace["attempts"] == 1 and COMMIT in proxy.seen
         yield Tampered(cluster, proxy, out.trace["token_ids"])
-        cluster.wait_baseline(3)
+        cluster.wait_baseline()
         proxy.tamper = lambda kind, envelope: [envelope]
         assert cluster.complete(PROMPT, max_tokens=8, ignore_eos=True).trace["token_ids"] == (
             out.trace["token_ids"])
@@ -180,13 +180,15 @@ def test_damaged_units_are_never_decoded_on(tmp_path, transport, damage):
     """The units of the sender change under way, after their digests were made: its decode node is
     stopped before it can take them. They are refused, also when they are sent again."""
     prompt = long_prompt(6, 100)
-    with fault_cluster(tmp_path, transports=transport) as cluster:
+    # The router waits for the stopped node as long as the damage takes.
+    with fault_cluster(tmp_path, transports=transport,
+                       router_options={"reconnect_wait": "600s"}) as cluster:
         (prefill,), (decode,) = cluster.prefill, cluster.decode
         arena = Arena(prefill.pid)
         cluster.decode[0].freeze()
         client = Client(cluster, prompt, max_tokens=8)
         wait_until(lambda: prefill.metrics().value("baton_forward_rows_total", phase="prefill")
-                   == len(prompt), 10, "the prompt is computed")
+                   == len(prompt), "the prompt is computed")
         damage(arena)
         decode.thaw()
         out = client.outcome()
@@ -194,4 +196,4 @@ def test_damaged_units_are_never_decoded_on(tmp_path, transport, damage):
         assert reasons.get("digest_mismatch"), reasons
         assert out.failed_clearly and out.text.strip(" ,.\n") == "", out
         assert received_bytes(decode) > 0
-        cluster.wait_baseline(3)
+        cluster.wait_baseline()

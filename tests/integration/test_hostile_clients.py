@@ -1,5 +1,6 @@
 """Clients that do not behave: each gets a defined answer and nobody else waits for it (R6, R20)."""
 
+import concurrent.futures
 import json
 import random
 import socket
@@ -11,6 +12,7 @@ import pytest
 
 from support import http_api
 from support.cluster import COMPLETIONS, Cluster, completion
+from support.process import wait_until
 from support.stranger import GoodClient, connect, talk
 
 
@@ -57,7 +59,7 @@ BAD_BODIES = {
 def test_bad_bodies_are_answered_400_with_a_reason_and_nobody_waits(cluster):
     with GoodClient(cluster) as good:
         for name, body in BAD_BODIES.items():
-            answer = talk(cluster.api, post_bytes(body), 60)
+            answer = talk(cluster.api, post_bytes(body))
             assert status(answer) == 400, (name, answer[:200])
             assert error_of(answer)["message"] and error_of(answer)["code"], name
         too_long = json.dumps({"prompt": "a" * 5_000_000}).encode()
@@ -69,32 +71,37 @@ def test_bad_bodies_are_answered_400_with_a_reason_and_nobody_waits(cluster):
                                        ("/detokenize", {"tokens": [100] * 190_000})],
                          ids=["tokenize", "detokenize"])
 def test_r6_long_texts_are_converted_while_others_are_served(cluster, path, body):
-    """The loop stays free: what it answers by itself comes at once all the while."""
-    done = threading.Event()
-    answers = []
+    """The loop stays free: what it answers by itself comes at once all the while. Of three runs one
+    must show it: the machine, too, may let an answer wait."""
+    request = post_bytes(json.dumps(body).encode(), path)
+    runs = []
+    for _ in range(3):
+        slowest, took = slowest_of_others(cluster, request)
+        runs.append(f"{slowest:.2f} s of {took:.2f} s")
+        # On the loop it would be about all of the time; serialising the answer is what is left
+        # there.
+        if slowest < max(0.5, took / 2):
+            return
+    pytest.fail(f"others waited {runs}")
 
-    def convert():
-        answers.append(talk(cluster.api, post_bytes(json.dumps(body).encode(), path), 60))
-        done.set()
 
-    start = time.monotonic()
-    thread = threading.Thread(target=convert)
-    thread.start()
-    slowest = 0.0
-    while not done.is_set():
-        before = time.monotonic()
-        assert http_api.get(cluster.api, "/health").status == 200
-        slowest = max(slowest, time.monotonic() - before)
-    thread.join()
-    took = time.monotonic() - start
-    assert status(answers[0]) == 200, answers[0][:200]
-    # On the loop it would be about all of the time; serialising the answer is what is left there.
-    assert slowest < max(0.5, took / 2), f"{slowest:.2f} s of {took:.2f} s"
+def slowest_of_others(cluster, request: bytes) -> tuple[float, float]:
+    """The longest wait for an answer of the loop while this request is answered, and how long that
+    took."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        start, slowest = time.monotonic(), 0.0
+        answer = pool.submit(talk, cluster.api, request)
+        while not answer.done():
+            before = time.monotonic()
+            assert http_api.get(cluster.api, "/health").status == 200
+            slowest = max(slowest, time.monotonic() - before)
+    assert status(answer.result()) == 200, answer.result()[:200]
+    return slowest, time.monotonic() - start
 
 
 def test_megabytes_of_others_are_not_in_front_of_a_long_prompt(cluster):
     huge = post_bytes(json.dumps({"prompt": "a" * 2_000_000}).encode())
-    crowd = [threading.Thread(target=talk, args=(cluster.api, huge, 120)) for _ in range(6)]
+    crowd = [threading.Thread(target=talk, args=(cluster.api, huge)) for _ in range(6)]
     for each in crowd:
         each.start()
     time.sleep(0.2)
@@ -123,7 +130,7 @@ def test_clients_that_leave_at_any_moment_leave_nothing(cluster):
                 if chance.random() < 0.3:  # a reset in place of a farewell
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     cluster.wait_baseline()
-    assert cluster.router.metrics().value("baton_queue_depth") == 0
+    wait_until(lambda: cluster.router.metrics().value("baton_queue_depth") == 0, "no queue")
 
 
 def test_pipelined_requests_are_answered_in_order(cluster):
@@ -148,7 +155,8 @@ def test_a_thousand_connections_take_only_what_one_address_may_have(cluster):
     finally:
         for each in crowd:
             each.close()
-    assert cluster.complete("Water boils at", max_tokens=2).status == 200
+    # As soon as their ends have been read.
+    wait_until(lambda: cluster.complete("Water boils at", max_tokens=2).status == 200, "an answer")
 
 
 def test_slow_headers_are_cut_after_their_time_and_nobody_waits(cluster):

@@ -16,8 +16,6 @@ from support.stranger import (ACCEPTED, CANCEL, COMMIT, HEARTBEAT, HELLO, HELLO_
                               key, message, prefill, reserve)
 from support.wire import FIXED64, HELLO_ACK
 
-LEASE_S = 5
-
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
@@ -25,7 +23,7 @@ def cluster(tmp_path_factory):
                  worker_options={"cache_tokens": 4096, "transports": "ucx"}) as running:
         yield running
         assert all(process.running for process in running.processes)
-        running.wait_baseline(LEASE_S + 2)
+        running.wait_baseline()
 
 
 @pytest.fixture(params=["prefill", "decode"])
@@ -52,7 +50,7 @@ def test_r6_ten_thousand_malformed_frames_disturb_nobody(cluster, worker):
                 body = message((1, peer.epoch, FIXED64), (2, peer.peer_epoch, FIXED64),
                                (chance.randrange(10, 40), body))
             peer.payload(body)
-        wait_until(lambda: dropped(worker) - before > 9_000, 20, "the frames are counted")
+        wait_until(lambda: dropped(worker) - before > 9_000, "the frames are counted")
     assert log_lines(worker) - lines < 50, "a stranger writes our log"
 
 
@@ -61,7 +59,7 @@ def test_a_second_hello_ends_its_connection_and_nothing_else(cluster, worker):
         with Stranger(worker.announced["control"], "twice") as peer:
             assert peer.hello() == HELLO_ACK
             peer.send(HELLO, message((1, 1), (2, 1), (3, b"other")), epoch=999)
-            assert closes(peer.socket, 3)
+            assert closes(peer.socket)
         with Stranger(worker.announced["control"], "twice") as peer:
             assert peer.hello() == HELLO_ACK
     assert worker.running
@@ -86,7 +84,7 @@ def test_sec_15_what_is_not_ours_is_closed_on_internal_ports(cluster, worker, da
         for address in ports:
             with connect(address) as peer:
                 peer.sendall(data)
-                assert closes(peer, 7), address
+                assert closes(peer), address
 
 
 def data_ports(worker: Process) -> list[str]:
@@ -120,7 +118,7 @@ def test_r3_wild_numbers_are_refused_and_hold_nothing(cluster, worker):
         peer.send(HEARTBEAT, message((1, 10**15)))
         time.sleep(0.5)
     # Its last heartbeat asked for a lease of 30 000 years.
-    cluster.wait_baseline(LEASE_S + 2)
+    cluster.wait_baseline()
 
 
 def test_floods_of_control_messages_leave_the_others_alone(cluster, worker):
@@ -136,7 +134,7 @@ def test_floods_of_control_messages_leave_the_others_alone(cluster, worker):
                 except OSError:
                     pass  # it reads no answers: its outbox overflowed there
     assert worker.running
-    cluster.wait_baseline(LEASE_S + 2)
+    cluster.wait_baseline()
 
 
 def another_router(cluster, node: str, decode: list[str]) -> Process:
@@ -159,7 +157,8 @@ def test_a_second_worker_of_one_name_is_not_used(cluster, tmp_path):
                                    completion("Water boils at", max_tokens=4))
             assert answer.status == 200, answer.body
             time.sleep(0.1)
-        assert router.metrics().by("baton_control_dropped_total", "reason")["duplicate_node"] > 0
+        wait_until(lambda: router.metrics().total("baton_control_dropped_total",
+                                                  reason="duplicate_node"), "it is refused")
         assert not router.metrics().by("baton_attempts_total", "reason")
     finally:
         for each in (router, second):
@@ -168,15 +167,20 @@ def test_a_second_worker_of_one_name_is_not_used(cluster, tmp_path):
 
 
 def test_addresses_where_nobody_answers_do_not_slow_the_others(cluster):
+    def ask(api: str) -> float:
+        start = time.monotonic()
+        answer = http_api.post(api, "/v1/completions", completion("Water boils at", max_tokens=2))
+        assert answer.status == 200, answer
+        return time.monotonic() - start
+
+    usual = ask(cluster.api)
     with socket.create_server(("127.0.0.1", 0)) as black_hole:
         port = black_hole.getsockname()[1]
         router = another_router(cluster, "r7", [cluster.decode[0].announced["control"],
                                                 f"127.0.0.1:{port}", "192.0.2.1:9"])
         try:
             router.start().wait_ready()
-            start = time.monotonic()
-            answer = http_api.post(router.announced["api"], "/v1/completions",
-                                   completion("Water boils at", max_tokens=2))
-            assert answer.status == 200 and time.monotonic() - start < 5
+            # A deadline of one of them would be two seconds.
+            assert min(ask(router.announced["api"]) for _ in range(3)) < 1 + 2 * usual
         finally:
             router.kill()

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from support.cluster import default_model
-from support.process import BUILD
+from support.build import BUILD, PATIENCE_S
 
 CONFIG = 78  # EX_CONFIG
 GROUP = Path("/sys/fs/cgroup/memory")
 
 
 def start(*options, program: str = "baton-decode", environment=None, before=None):
-    return subprocess.run([str(BUILD / "bin" / program), *map(str, options)], timeout=60,
+    return subprocess.run([str(BUILD / "bin" / program), *map(str, options)], timeout=PATIENCE_S,
                           capture_output=True, text=True, check=False, preexec_fn=before,
                           env={**os.environ, **(environment or {})})
 

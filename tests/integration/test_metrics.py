@@ -1,6 +1,7 @@
 """What the processes export: well-formed, complete from the start, and equal to what a client
 measures."""
 
+import statistics
 import subprocess
 import time
 
@@ -9,6 +10,7 @@ import pytest
 from support import queries
 from support.cluster import COMPLETIONS, Cluster
 from support.http_api import collect
+from support.process import wait_until
 
 PHASES = queries.PHASES
 
@@ -106,22 +108,22 @@ def test_buckets_reach_from_a_millisecond_to_the_longest_request_MET03_MET04(clu
 
 
 def test_times_are_those_that_a_client_measures_MET05(cluster):
-    before = cluster.router.metrics()
-    first, gaps = [], []
+    """But for the way between them, which the median of many requests knows."""
+    names = ("baton_time_to_first_token_seconds_sum", "baton_inter_token_latency_seconds_sum")
+    off = {name: [] for name in names}
     for number in range(20):
+        before = cluster.router.metrics()
         times = [time.monotonic()]
         body = {"prompt": prompt_of(60, number), "max_tokens": 12, "ignore_eos": True,
                 "temperature": 0}
         with cluster.stream(COMPLETIONS, body) as stream:
             outcome = collect(stream, lambda _: times.append(time.monotonic()))
         assert outcome.finished
-        first.append(times[1] - times[0])
-        gaps.append(times[-2] - times[1])
-    after = cluster.router.metrics()
-    exported = difference(before, after, "baton_time_to_first_token_seconds_sum")
-    assert abs(exported - sum(first)) <= max(0.1 * sum(first), 0.02 * len(first))
-    exported = difference(before, after, "baton_inter_token_latency_seconds_sum")
-    assert abs(exported - sum(gaps)) <= max(0.1 * sum(gaps), 0.02 * len(gaps))
+        after = cluster.router.metrics()
+        for name, measured in zip(names, (times[1] - times[0], times[-2] - times[1])):
+            off[name].append((measured - difference(before, after, name)) / max(measured, 0.2))
+    for name in names:
+        assert abs(statistics.median(off[name])) <= 0.1, off
 
 
 def test_nothing_is_said_to_come_from_a_cache_that_did_not_MET08(cluster):
@@ -141,8 +143,11 @@ def test_bytes_are_counted_on_both_sides_and_by_the_router(cluster):
     (prefill,), (decode,) = cluster.prefill, cluster.decode
     before = [node.metrics() for node in (prefill, decode, cluster.router)]
     bytes_moved = cluster.complete(prompt_of(77), max_tokens=2).trace["handoff"]["bytes"]
-    after = [node.metrics() for node in (prefill, decode, cluster.router)]
     name = "baton_handoff_bytes_total"
+    # The end of the last send may come to its sender after the client's answer.
+    wait_until(lambda: difference(before[0], prefill.metrics(), name, direction="sent")
+               >= bytes_moved, "the bytes are counted")
+    after = [node.metrics() for node in (prefill, decode, cluster.router)]
     assert difference(before[0], after[0], name, direction="sent") == bytes_moved
     assert difference(before[1], after[1], name, direction="received") == bytes_moved
     assert difference(before[2], after[2], name) == bytes_moved
@@ -157,13 +162,13 @@ def test_outcomes_are_counted_once_a_request(cluster):
                                       "ignore_eos": True}) as stream:
         next(iter(stream))
         stream.abort()
-    deadline = time.monotonic() + 2
     wanted = {"length": 1, "stop": 1, "refused": 1, "cancelled": 1, "error": 0}
-    while True:
+
+    def counted() -> dict:
         after = cluster.router.metrics()
-        got = {outcome: difference(before, after, "baton_requests_total", outcome=outcome)
-               for outcome in wanted}
-        if got == wanted or time.monotonic() > deadline:
-            break
-        time.sleep(0.02)
-    assert got == wanted
+        return {outcome: difference(before, after, "baton_requests_total", outcome=outcome)
+                for outcome in wanted}
+
+    # The client's end is seen last.
+    wait_until(lambda: counted()["cancelled"] >= 1, "the cancelled one is counted")
+    assert counted() == wanted

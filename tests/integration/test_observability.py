@@ -3,6 +3,7 @@ exist, complete, and with data on a real Prometheus that scrapes an exporter of 
 on one that scrapes a cluster under load."""
 
 import http.server
+import math
 import re
 import subprocess
 import threading
@@ -11,8 +12,10 @@ import pytest
 import yaml
 
 from support import queries
+from support.build import PATIENCE_S
 from support.cluster import COMPLETIONS, Cluster
 from support.http_api import collect
+from support.process import wait_until
 from support.prometheus import Prometheus
 
 CONFIGURATION = queries.ROOT / "deploy/prometheus"
@@ -148,9 +151,9 @@ def test_the_exposition_is_one_that_promtool_accepts_but_for_help():
 
 
 def test_every_query_finds_data_where_every_metric_is_exported(prometheus):
-    assert not prometheus.without_data(ALL, seconds=20)
+    assert not prometheus.without_data(ALL, PATIENCE_S)
     recorded = [queries.Query(name, name) for name in queries.rules()]
-    assert not prometheus.without_data(recorded, seconds=20)
+    assert not prometheus.without_data(recorded, PATIENCE_S)
 
 
 def test_a_query_without_data_is_noticed(prometheus):
@@ -185,17 +188,19 @@ def cluster_under_load(tmp_path_factory):
 
 
 def test_every_query_finds_data_on_a_real_cluster_under_load(cluster_under_load):
-    assert not cluster_under_load.without_data(ALL, seconds=40)
+    assert not cluster_under_load.without_data(ALL, PATIENCE_S)
     recorded = [queries.Query(name, name) for name in queries.rules()]
-    assert not cluster_under_load.without_data(recorded, seconds=20)
+    assert not cluster_under_load.without_data(recorded, PATIENCE_S)
 
 
 def test_a_real_clusters_figures_make_sense(cluster_under_load):
     def value(expr: str) -> float:
-        (sample,) = cluster_under_load.query(expr)
-        return float(sample["value"][1])
+        """NaN for no data: a scrape of a busy machine may come too late for one moment."""
+        samples = cluster_under_load.query(expr)
+        return float(samples[0]["value"][1]) if samples else math.nan
 
-    assert value('count(up == 1)') == 3
-    assert value('sum(rate(baton_requests_total{role="router",outcome="length"}[10s]))') > 0
-    assert value('sum(rate(baton_request_errors_total[10s]))') == 0
-    assert value('sum(increase(baton_handoff_failures_total[1m]))') == 0
+    wait_until(lambda: value('count(up == 1)') == 3, "three targets are up")
+    rate = 'sum(rate(baton_requests_total{role="router",outcome="length"}[10s]))'
+    wait_until(lambda: value(rate) > 0, "requests are counted")
+    for counter in ("baton_request_errors_total", "baton_handoff_failures_total"):
+        wait_until(lambda: value(f"sum({counter})") == 0, f"no {counter}")

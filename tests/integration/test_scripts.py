@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import xml.sax.saxutils
 import zipfile
 from pathlib import Path
@@ -42,11 +41,9 @@ def test_installing_again_asks_only_dpkg(tmp_path):
     apt = tmp_path / "apt-get"
     apt.write_text("#!/bin/sh\necho apt-get was called; exit 1\n")
     apt.chmod(0o755)
-    begin = time.monotonic()
     done = run([ROOT / "deploy/install-dependencies", "--tests"],
                PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert time.monotonic() - begin < 5
 
 
 def test_no_unversioned_boost_is_installed():

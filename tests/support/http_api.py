@@ -5,6 +5,8 @@ import json
 import socket
 from dataclasses import dataclass
 
+from support.build import PATIENCE_S
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -19,7 +21,7 @@ class Answer:
         return self.body.decode()
 
 
-def request(address: str, method: str, path: str, body=None, timeout: float = 60) -> Answer:
+def request(address: str, method: str, path: str, body=None, timeout: float = PATIENCE_S) -> Answer:
     """body: bytes as they are, anything else as JSON. Raises OSError when nobody answers."""
     host, port = address.rsplit(":", 1)
     connection = http.client.HTTPConnection(host, int(port), timeout=timeout)
@@ -36,11 +38,11 @@ def request(address: str, method: str, path: str, body=None, timeout: float = 60
         connection.close()
 
 
-def get(address: str, path: str, timeout: float = 10) -> Answer:
+def get(address: str, path: str, timeout: float = PATIENCE_S) -> Answer:
     return request(address, "GET", path, timeout=timeout)
 
 
-def post(address: str, path: str, body, timeout: float = 60) -> Answer:
+def post(address: str, path: str, body, timeout: float = PATIENCE_S) -> Answer:
     return request(address, "POST", path, body, timeout)
 
 
@@ -49,7 +51,7 @@ class Stream:
     close() cuts the connection at any time, as a client that goes away does. A refusal is not an
     event: look at status and body first."""
 
-    def __init__(self, address: str, path: str, body: dict, timeout: float = 60):
+    def __init__(self, address: str, path: str, body: dict, timeout: float = PATIENCE_S):
         host, port = address.rsplit(":", 1)
         self.connection = http.client.HTTPConnection(host, int(port), timeout=timeout)
         self.path, self.payload = path, json.dumps({**body, "stream": True})

@@ -10,15 +10,14 @@ import time
 from pathlib import Path
 
 from support import http_api
+from support.build import BUILD, PATIENCE_S, SANITIZER, SANITIZER_OPTIONS
 from support.metrics import Metrics, scrape
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("BATON_BUILD_DIR", ROOT / "build/release"))
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
 
 
-def wait_until(condition, seconds: float, what: str, every: float = 0.02):
+def wait_until(condition, what: str, seconds: float = PATIENCE_S, every: float = 0.02):
     """What condition() gives once that is true; fails the test after so many seconds."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -48,7 +47,8 @@ class Process:
     def __init__(self, program: str, node: str, folder: Path, options: dict, environment=None):
         self.program, self.node, self.folder = program, node, folder
         self.options = dict(options)
-        self.environment = {**os.environ, **(environment or {})}
+        self.environment = {**(SANITIZER_OPTIONS if SANITIZER else {}), **os.environ,
+                            **(environment or {})}
         self.announced, self.process, self.starts = {}, None, 0
 
     @property
@@ -76,7 +76,7 @@ class Process:
             log.flush()
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment,
                                             stdin=subprocess.DEVNULL, preexec_fn=_dies_with_parent)
-        wait_until(lambda: announce.exists() or not self.running, 20, f"{self.node} announces")
+        wait_until(lambda: announce.exists() or not self.running, f"{self.node} announces")
         assert announce.exists(), f"{self.node} ended:\n{self.tail()}"
         self.announced = json.loads(announce.read_text())
         for option, key in (("listen", "api"), ("control_listen", "control"),
@@ -91,13 +91,13 @@ class Process:
 
     def is_ready(self) -> bool:
         try:
-            return http_api.get(self.admin, "/readyz", timeout=1).status == 200
+            return http_api.get(self.admin, "/readyz", timeout=10).status == 200
         except OSError:
             assert self.running, f"{self.node} ended:\n{self.tail()}"
             return False
 
-    def wait_ready(self, seconds: float = 60) -> "Process":
-        wait_until(self.is_ready, seconds, f"{self.node} is ready")
+    def wait_ready(self) -> "Process":
+        wait_until(self.is_ready, f"{self.node} is ready")
         return self
 
     def metrics(self) -> Metrics:
@@ -110,22 +110,22 @@ class Process:
         """kill -9, gone when this returns."""
         if self.running:
             self.process.kill()
-        self.process.wait(10)
+        self.process.wait(PATIENCE_S)
 
     def freeze(self) -> None:
         """SIGSTOP, in effect when this returns."""
         self.signal(signal.SIGSTOP)
-        wait_until(lambda: self._state() == "T", 5, f"{self.node} stops", every=0.001)
+        wait_until(lambda: self._state() == "T", f"{self.node} stops", every=0.001)
 
     def thaw(self) -> None:
         self.signal(signal.SIGCONT)
 
-    def stop(self, seconds: float = 40) -> int:
+    def stop(self) -> int:
         """SIGTERM and its exit code."""
         if self.running:
             self.signal(signal.SIGCONT)
             self.signal(signal.SIGTERM)
-        return self.process.wait(seconds)
+        return self.process.wait(PATIENCE_S)
 
     def restart(self) -> "Process":
         """A new life on the same ports, after the old one was killed."""

@@ -16,6 +16,9 @@ from pathlib import Path
 
 import yaml
 
+from support.build import PATIENCE_S
+from support.process import wait_until
+
 CONFIGURATION = Path(__file__).resolve().parents[2] / "deploy/prometheus"
 
 
@@ -38,29 +41,37 @@ class Prometheus:
         (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
 
     def __enter__(self) -> "Prometheus":
+        for _ in range(3):
+            self._start()
+            try:
+                wait_until(lambda: self._is_ready() or self.process.poll() is not None,
+                           "Prometheus is ready", every=0.1)
+            except BaseException:
+                self.__exit__()
+                raise
+            if self.process.poll() is None:
+                return self
+            self.__exit__()
+            self.port = free_port()  # another process may have taken the last one
+        raise RuntimeError((self.folder / "prometheus.log").read_text()[-2000:])
+
+    def _start(self) -> None:
         self.log = (self.folder / "prometheus.log").open("w")
         self.process = subprocess.Popen(
             ["prometheus", f"--config.file={self.folder}/prometheus.yml",
              f"--storage.tsdb.path={self.folder}/data",
              f"--web.listen-address=127.0.0.1:{self.port}"],
             stdout=self.log, stderr=subprocess.STDOUT)
-        deadline = time.monotonic() + 30
-        while not self._is_ready():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.__exit__()
-                raise RuntimeError((self.folder / "prometheus.log").read_text()[-2000:])
-            time.sleep(0.1)
-        return self
 
     def __exit__(self, *_) -> None:
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(PATIENCE_S)
         self.log.close()
 
     def _is_ready(self) -> bool:
         url = f"http://127.0.0.1:{self.port}/-/ready"
         try:
-            with urllib.request.urlopen(url, timeout=1) as answer:
+            with urllib.request.urlopen(url, timeout=10) as answer:
                 return answer.status == 200
         except OSError:
             return False
@@ -69,7 +80,7 @@ class Prometheus:
         """The instant vector that expr is now."""
         arguments = urllib.parse.urlencode({"query": expr})
         url = f"http://127.0.0.1:{self.port}/api/v1/query?{arguments}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             return json.load(answer)["data"]["result"]
 
     def has_data(self, expr: str) -> bool:

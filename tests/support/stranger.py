@@ -8,6 +8,7 @@ import threading
 import time
 
 from support import wire
+from support.build import PATIENCE_S
 
 HELLO, HELLO_REFUSED, RESERVE, PREFILL, CANCEL, RESUME, HEARTBEAT = 10, 12, 13, 14, 16, 18, 19
 ACCEPTED, COMMIT = wire.ACCEPTED, wire.COMMIT
@@ -74,9 +75,8 @@ class Stranger:
     def payload(self, envelope: bytes) -> None:
         self.socket.sendall(struct.pack(">I", len(envelope)) + envelope)
 
-    def receive(self, seconds: float = 5) -> bytes:
+    def receive(self) -> bytes:
         """The next envelope; ConnectionError when the other side closed."""
-        self.socket.settimeout(seconds)
         (length,) = struct.unpack(">I", self._exactly(4))
         return self._exactly(length)
 
@@ -90,14 +90,14 @@ class Stranger:
         return out
 
 
-def connect(address: str, timeout: float = 5) -> socket.socket:
+def connect(address: str) -> socket.socket:
     host, port = address.rsplit(":", 1)
-    return socket.create_connection((host, int(port)), timeout)
+    return socket.create_connection((host, int(port)), PATIENCE_S)
 
 
-def closes(connection: socket.socket, seconds: float) -> bool:
-    """Does the other side end it within that time, whatever it says before?"""
-    deadline = time.monotonic() + seconds
+def closes(connection: socket.socket) -> bool:
+    """Does the other side end it, whatever it says before?"""
+    deadline = time.monotonic() + PATIENCE_S
     try:
         while (left := deadline - time.monotonic()) > 0:
             connection.settimeout(left)
@@ -110,11 +110,10 @@ def closes(connection: socket.socket, seconds: float) -> bool:
     return False
 
 
-def talk(address: str, data: bytes, seconds: float = 30) -> bytes:
+def talk(address: str, data: bytes) -> bytes:
     """What is answered until the connection is closed."""
     out = b""
     with connect(address) as connection:
-        connection.settimeout(seconds)
         try:
             connection.sendall(data)
             while got := connection.recv(1 << 16):

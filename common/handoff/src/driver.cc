@@ -348,11 +348,12 @@ class Driver::Loop {
     config_.transports[transfer.transport]->accept(transfer.offer, extents_of(effect.pieces));
   }
   void execute(RefuseUnits& effect) {
+    // Counted before the peer learns of it: whoever saw the refusal finds it in the metrics.
+    listener_.units_refused(effect.reason);
     const auto found = transfers_.find(effect.offer);
     config_.transports[found->second.transport]->refuse(found->second.offer);
     receives_.erase({found->second.transport, found->second.offer});
     transfers_.erase(found);
-    listener_.units_refused(effect.reason);
   }
   void execute(CancelReceive& effect) {
     const Transfer& transfer = transfers_.at(effect.offer);

@@ -23,6 +23,8 @@ void add_waits(ConfigTable& table, RouterConfig& c) {
   add("space_wait", &c.table.space_wait, "How long a request waits for room on decode nodes");
   add("handoff_wait", &c.table.handoff_wait, "Deadline of a handoff after the first token");
   add("token_wait", &c.table.token_wait, "Longest gap between two tokens of a stream");
+  add("facts_wait", &c.table.facts_wait,
+      "How long an answer's end waits for its handoff's figures");
   add("reconnect_wait", &c.table.reconnect_wait, "How long a lost worker is waited for");
   table.add("lease", &c.table.lease, DurationRange{seconds(1), seconds(600)},
             "How long workers hold what a silent router owns");

@@ -15,6 +15,7 @@ namespace {
 
 constexpr Duration heartbeat_time = std::chrono::milliseconds(500);
 constexpr Duration silent_time = 3 * heartbeat_time;
+constexpr Duration longest_turn = std::chrono::milliseconds(100);
 constexpr Duration connect_deadline = std::chrono::seconds(2);
 constexpr Duration first_back_off = std::chrono::milliseconds(50);
 constexpr Duration longest_back_off = std::chrono::seconds(2);
@@ -34,7 +35,11 @@ const char* role_name(Role role) { return role == Role::prefill ? "prefill" : "d
 }  // namespace
 
 WorkerLinks::WorkerLinks(net::EventLoop& loop, WorkerLinksConfig config, WorkerEvents& events)
-    : config_(std::move(config)), events_(events), client_(loop, {}), resolver_(loop.context()) {
+    : config_(std::move(config)),
+      events_(events),
+      client_(loop, {}),
+      resolver_(loop.context()),
+      listening_(longest_turn) {
   for (Role role : {Role::prefill, Role::decode}) {
     for (const Endpoint& endpoint : role == Role::prefill ? config_.prefill : config_.decode) {
       if (is_literal(endpoint.host)) {
@@ -85,7 +90,7 @@ void WorkerLinks::connected(const LinkKey& key,
   if (!result) return failed(key, result.error());
   link.connection = std::move(*result);
   link.acknowledged = false;
-  link.heard = monotonic_now();
+  link.heard = listening_.now();
   link.connection->on_frame([this, key](std::string_view payload) { frame(key, payload); });
   link.connection->on_closed([this, key](const Error& error) { failed(key, error); });
   link.worker.epoch = Epoch();
@@ -157,7 +162,7 @@ void WorkerLinks::frame(const LinkKey& key, std::string_view payload) {
     log_warning("{}: {}", key, envelope.error().message());
     return;
   }
-  link.heard = monotonic_now();
+  link.heard = listening_.now();
   if (const auto* refused = std::get_if<protocol::HelloRefused>(&envelope->message)) {
     if (refused->reason != Reason::no_worker) log_warning("{}: {}", key, refused->message);
     return failed(key, Error(refused->reason, refused->message));
@@ -201,12 +206,11 @@ void WorkerLinks::acknowledged(const LinkKey& key, Link& link, const protocol::H
 /// belongs to one process, and a process talks to us on one connection, the newest.
 bool WorkerLinks::is_taken(const LinkKey& key, Link& link, const protocol::HelloAck& ack) {
   link.twin.reset();
-  const Instant now = monotonic_now();
   for (const auto& [other_key, other] : links_) {
     if (&other == &link || other.worker.node != ack.node) continue;
     const bool same_life = other.worker.epoch == ack.epoch;
     // Our hello has made the process close the other connection, which we may know already.
-    if (!other.up && !(same_life && now - other.heard < silent_time)) continue;
+    if (!other.up && !(same_life && !silent(other, silent_time))) continue;
     if (same_life) {
       link.twin = WorkerRef{ack.node, ack.epoch};
       log_warning("{} and {} are one process; the first is not used", key, other_key);
@@ -215,7 +219,7 @@ bool WorkerLinks::is_taken(const LinkKey& key, Link& link, const protocol::Hello
       log_warning("{}: a live worker with the name {} is connected", key, ack.node.value());
     }
     failed(key, Error(Reason::duplicate_node, "the name is taken"));
-    link.retry_at = now + longest_back_off;
+    link.retry_at = monotonic_now() + longest_back_off;
     return true;
   }
   return false;
@@ -262,7 +266,12 @@ void WorkerLinks::send_peers() {
 
 // ---- time ----
 
+bool WorkerLinks::silent(const Link& link, Duration time) const {
+  return listening_.now() - link.heard > time;
+}
+
 void WorkerLinks::tick(Instant now) {
+  listening_.turn(now);
   const bool heartbeat = now - last_heartbeat_ >= heartbeat_time;
   if (heartbeat) last_heartbeat_ = now;
   std::vector<LinkKey> to_connect;
@@ -276,8 +285,8 @@ void WorkerLinks::tick(Instant now) {
       }
     }
     if (!link.connection) continue;
-    if (!link.acknowledged && now - link.heard > hello_time) unanswered.push_back(key);
-    if (link.up && now - link.heard > silent_time) mark(link, false);
+    if (!link.acknowledged && silent(link, hello_time)) unanswered.push_back(key);
+    if (link.up && silent(link, silent_time)) mark(link, false);
     if (!link.acknowledged) continue;
     if (now - link.bundle_asked > bundle_time) ask_for_bundle(link, now);
     if (heartbeat) {

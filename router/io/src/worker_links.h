@@ -17,6 +17,8 @@
 #include "baton/protocol/messages.h"
 #include "baton/router/core/workers.h"
 
+#include "listening_clock.h"
+
 namespace baton::router {
 
 class WorkerEvents {
@@ -60,7 +62,7 @@ class WorkerLinks {
     std::vector<std::string> bundle_parts;
     Instant bundle_asked;
     Worker worker;
-    Instant heard;
+    Instant heard;  ///< on the listening clock
     Instant retry_at;
     Duration back_off{};
     std::optional<WorkerRef> twin;  ///< who lives here is reached at another address already
@@ -90,6 +92,7 @@ class WorkerLinks {
   void send_peers();
   void write(Link& link, const protocol::Message& message);
   Link* find(const WorkerRef& worker);
+  bool silent(const Link& link, Duration time) const;
 
   WorkerLinksConfig config_;
   WorkerEvents& events_;
@@ -98,6 +101,7 @@ class WorkerLinks {
   std::map<LinkKey, Link> links_;
   std::vector<Name> names_;
   Instant last_heartbeat_;
+  ListeningClock listening_;
   bool have_bundle_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -148,8 +148,8 @@ class Hostile : public testing::Test {
   }
 
   Options options = [] {
-    Options short_deadlines;
-    short_deadlines.hello_deadline = 100ms;
+    Options short_deadlines = test::patient();
+    short_deadlines.hello_deadline = 500ms;
     short_deadlines.max_open_sends = 4;
     return short_deadlines;
   }();

@@ -107,7 +107,7 @@ int BatonRun::end() {
 std::vector<pid_t> BatonRun::children() const { return children_of(pid_); }
 
 int orphans() {
-  const auto deadline = steady_clock::now() + std::chrono::seconds(2);
+  const auto deadline = steady_clock::now() + std::chrono::seconds(30);
   for (;;) {
     const pid_t gone = waitpid(-1, nullptr, WNOHANG);
     if (gone < 0) return 0;  // there are no children

@@ -40,8 +40,8 @@ class BatonRun {
   int status_ = 0;
 };
 
-/// Processes left behind by runs that have ended: waits up to two seconds for those that are about
-/// to end, kills and counts the rest.
+/// Processes left behind by runs that have ended: waits up to half a minute for those that are
+/// about to end, kills and counts the rest.
 int orphans();
 
 }  // namespace baton::test

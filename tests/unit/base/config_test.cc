@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace baton {
 namespace {
@@ -56,7 +57,7 @@ class ConfigTest : public ::testing::Test {
 
   std::string write_file(const std::string& text) {
     file_ = ::testing::TempDir() + ::testing::UnitTest::GetInstance()->current_test_info()->name() +
-            ".yaml";
+            std::to_string(getpid()) + ".yaml";
     std::ofstream(file_) << text;
     return file_;
   }

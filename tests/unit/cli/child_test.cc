@@ -25,7 +25,7 @@ class ChildTest : public testing::Test {
     return Child::start("sh", "/bin/sh", {"-c", script}, folder_.log("sh"));
   }
   static void wait_for_end(Child& child) {
-    for (int i = 0; i < 500 && child.running(); ++i) {
+    for (int i = 0; i < 3000 && child.running(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     EXPECT_FALSE(child.running());
@@ -79,7 +79,7 @@ TEST_F(ChildTest, DiesWithItsParent) {
     std::ifstream("/proc/" + std::to_string(child) + "/stat") >> word >> word >> state;
     return state != 'X' && state != 'Z';
   };
-  for (int i = 0; i < 500 && alive(); ++i) usleep(10'000);
+  for (int i = 0; i < 3000 && alive(); ++i) usleep(10'000);
   EXPECT_FALSE(alive());
 }
 

@@ -29,8 +29,9 @@ class DriverSide final : public DriverListener {
     config.arena = &arena_;
     config.geometry = {1, arena_.config().unit.unit_bytes(), {{0, {0, 1}}}};
     config.own_epoch = epoch;
-    config.receiver.units_patience = std::chrono::seconds(2);
-    config.sender.answer_patience = std::chrono::seconds(5);
+    // Longer than any test waits: none of them is about these deadlines.
+    config.receiver.units_patience = std::chrono::minutes(2);
+    config.sender.answer_patience = std::chrono::minutes(2);
     auto made = Driver::create(std::move(config), *this);
     EXPECT_TRUE(made.has_value());
     driver_ = std::move(*made);
@@ -70,7 +71,7 @@ class DriverSide final : public DriverListener {
   };
   bool wait_for(const std::function<bool(const Seen&)>& condition) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(seen_); });
+    return changed_.wait_for(lock, std::chrono::seconds(30), [&] { return condition(seen_); });
   }
   Seen seen() {
     std::lock_guard lock(mutex_);

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "baton/metrics/buckets.h"
 
@@ -178,7 +179,7 @@ TEST(Registry, PromtoolFindsNothingToSay) {
   registry.gauge("baton_cache_usage_ratio", "Share of blocks in use.", {{"group", "full"}});
   registry.histogram("baton_time_to_first_token_seconds", "TTFT.", ttft_buckets_s).observe(0.5);
   registry.histogram("baton_inter_token_latency_seconds", "ITL.", token_gap_buckets_s);
-  const std::string path = ::testing::TempDir() + "baton_promtool.txt";
+  const std::string path = ::testing::TempDir() + "baton_promtool-" + std::to_string(getpid());
   std::ofstream(path) << registry.expose();
   const int status = std::system(("promtool check metrics < " + path).c_str());
   std::remove(path.c_str());

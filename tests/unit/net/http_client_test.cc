@@ -77,7 +77,7 @@ TEST(HttpClient, ACallerThatHasSeenEnoughEndsTheCallAndTheServerNotices) {
   };
   call.on_body = [](std::string_view) { return false; };
   EXPECT_EQ(http_call(server.endpoint(), call).error().reason(), Reason::cancelled);
-  EXPECT_TRUE(server.wait_disconnected(1, 1s));
+  EXPECT_TRUE(server.wait_disconnected(1));
   call.on_body = nullptr;
   call.on_head = nullptr;
   call.keep_going = [] { return false; };

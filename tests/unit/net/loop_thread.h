@@ -13,6 +13,9 @@ namespace baton::net::testing {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
+/// How long a test waits for what has to come. Only a failing test waits that long.
+inline constexpr Duration test_patience = 30s;
+
 class LoopThread {
  public:
   LoopThread() : thread_([this] { loop_.run(); }) {}
@@ -36,7 +39,7 @@ class LoopThread {
 
   /// Asks on the loop's thread until the answer is yes; false after `patience`.
   template <typename Fn>
-  bool wait_until(Fn condition, Duration patience = 5s) {
+  bool wait_until(Fn condition, Duration patience = test_patience) {
     const Instant end = monotonic_now() + patience;
     while (monotonic_now() < end) {
       if (on_loop(condition)) return true;

@@ -8,6 +8,8 @@
 #include "baton/base/endpoint.h"
 #include "baton/base/time.h"
 
+#include "loop_thread.h"
+
 namespace baton::net::testing {
 
 class RawClient {
@@ -22,17 +24,17 @@ class RawClient {
   bool send(std::string_view bytes);
 
   /// Everything until `mark` has come, the server closed, or the patience ended.
-  std::string read_until(std::string_view mark, Duration patience = std::chrono::seconds(5));
+  std::string read_until(std::string_view mark, Duration patience = test_patience);
 
   /// One whole answer with a Content-Length, later bytes kept for the next call.
-  std::string read_answer(Duration patience = std::chrono::seconds(5));
+  std::string read_answer(Duration patience = test_patience);
 
   /// Everything until the server closes; `closed()` says whether it did.
-  std::string read_all(Duration patience = std::chrono::seconds(5));
+  std::string read_all(Duration patience = test_patience);
   bool closed() const { return closed_; }
 
   /// What one receive call gives: 64 KiB at most.
-  std::string read_once(Duration patience = std::chrono::seconds(5));
+  std::string read_once(Duration patience = test_patience);
 
   void shut_down_sending();
   void close();

@@ -59,7 +59,7 @@ class TestServer {
     return thread_.wait_until([this, count] { return held.size() >= count; });
   }
 
-  bool wait_disconnected(std::size_t count, Duration patience = 5s) {
+  bool wait_disconnected(std::size_t count, Duration patience = test_patience) {
     return thread_.wait_until([this, count] { return disconnected >= count; }, patience);
   }
 

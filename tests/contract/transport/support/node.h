@@ -2,6 +2,7 @@
 // promises about them (each Done exactly once, nothing of a peer after its PeerDown).
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -24,11 +25,21 @@ inline constexpr std::byte guard{0xEE};
 
 inline constexpr std::size_t default_arena_bytes = std::size_t{4} << 20;
 
+/// For tests that are not about deadlines: a machine that is busy with other work runs no product's
+/// deadline out before the test itself gives up.
+inline Options patient() {
+  Options options;
+  options.hello_deadline = 60s;
+  options.connect_deadline = 60s;
+  options.cancel_grace = 60s;
+  return options;
+}
+
 class Node {
  public:
   explicit Node(std::unique_ptr<Transport> transport,
                 std::size_t arena_bytes = default_arena_bytes);
-  explicit Node(std::string_view name, const Options& options = {},
+  explicit Node(std::string_view name, const Options& options = patient(),
                 std::size_t arena_bytes = default_arena_bytes);
 
   Transport& operator*() { return *transport; }
@@ -59,18 +70,21 @@ class Node {
   std::map<PeerId, std::pair<std::size_t, std::size_t>> dones_at_down;
 };
 
-/// Polls all nodes in turn until `done`, 10 s at most; false if that did not come.
+/// How long a test waits for what has to come. Only a failing test waits that long.
+inline constexpr Duration test_patience = 30s;
+
+/// Polls all nodes in turn until `done`; false if that did not come.
 bool pump(std::initializer_list<Node*> nodes, const std::function<bool()>& done,
-          Duration patience = 10s);
+          Duration patience = test_patience);
 
 /// Two connected nodes.
 struct Pair {
-  explicit Pair(std::string_view name, const Options& options = {},
+  explicit Pair(std::string_view name, const Options& options = patient(),
                 std::size_t arena_bytes = default_arena_bytes);
   /// The same over given transports.
   Pair(std::unique_ptr<Transport> sender_transport, std::unique_ptr<Transport> receiver_transport);
 
-  bool pump(const std::function<bool()>& done, Duration patience = 10s) {
+  bool pump(const std::function<bool()>& done, Duration patience = test_patience) {
     return test::pump({&sender, &receiver}, done, patience);
   }
   /// The next offer at the receiver.
@@ -83,6 +97,18 @@ struct Pair {
 
  private:
   void connect();
+};
+
+/// Sets a flag at the end of its scope: a thread whose assertion failed has ended, too.
+class SetAtEnd {
+ public:
+  explicit SetAtEnd(std::atomic<bool>& flag) : flag_(flag) {}
+  ~SetAtEnd() { flag_ = true; }
+  SetAtEnd(const SetAtEnd&) = delete;
+  SetAtEnd& operator=(const SetAtEnd&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
 };
 
 PairToken random_token();
