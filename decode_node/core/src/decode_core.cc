@@ -429,7 +429,7 @@ protocol::Load DecodeCore::load() const {
   }
   load.handoffs = static_cast<std::int32_t>(by_grant_.size());
   load.free_tokens =
-      static_cast<std::int64_t>(pools_.free_blocks(0)) * pools_.config().block_positions;
+      static_cast<std::int64_t>(pools_.available_blocks(0)) * pools_.config().block_positions;
   load.capacity_tokens =
       static_cast<std::int64_t>(pools_.config().groups[0].blocks) * pools_.config().block_positions;
   return load;

@@ -379,7 +379,7 @@ protocol::Load PrefillCore::load() const {
   }
   if (rest.rows > 0) load.backlog = rates_.predict(rest);
   load.free_tokens =
-      static_cast<std::int64_t>(pools_.free_blocks(0)) * pools_.config().block_positions;
+      static_cast<std::int64_t>(pools_.available_blocks(0)) * pools_.config().block_positions;
   load.capacity_tokens =
       static_cast<std::int64_t>(pools_.config().groups[0].blocks) * pools_.config().block_positions;
   return load;

@@ -100,10 +100,10 @@ TEST(Pins, OutliveTheSequenceAndAreTakenOnce) {
   pins.add(blocks, cache, kvcache::HolderKind::send_pin);
   EXPECT_EQ(cache.counts(0).references[1], 3);
   cache.release(blocks);
-  EXPECT_EQ(cache.free_blocks(0), 5);
+  EXPECT_EQ(cache.available_blocks(0), 5);
   pins.release(cache, kvcache::HolderKind::send_pin);
-  EXPECT_EQ(cache.free_blocks(0), 8);
-  EXPECT_EQ(cache.free_blocks(1), 8);
+  EXPECT_EQ(cache.available_blocks(0), 8);
+  EXPECT_EQ(cache.available_blocks(1), 8);
   pins.release(cache, kvcache::HolderKind::send_pin);  // nothing is left to release
 }
 

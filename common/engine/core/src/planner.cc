@@ -19,7 +19,7 @@ class Planner {
   Planner(const SequenceTable& table, const kvcache::BlockPools& pools, const RateModel& rates,
           const PlanLimits& limits)
       : table_(table), pools_(pools), rates_(rates), limits_(limits) {
-    for (int g = 0; g < pools.groups(); ++g) free_.push_back(pools.free_blocks(g));
+    for (int g = 0; g < pools.groups(); ++g) free_.push_back(pools.available_blocks(g));
   }
 
   void add_decode_rows(bool leave_room_for_prefill);
