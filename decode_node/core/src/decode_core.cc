@@ -214,7 +214,8 @@ void DecodeCore::on(const handoff::CommitVerified& event, Instant now) {
     return;
   }
   Job& job = jobs_.at(request->second);
-  engine::SequenceSpec spec = worker::spec_of(job.work, limits_.end_ids, now);
+  engine::SequenceSpec spec =
+      worker::spec_of(job.work, limits_, pools_.config().block_positions, now);
   spec.generated.insert(spec.generated.end(), event.commit.tokens.ids.begin(),
                         event.commit.tokens.ids.end());
   Result<engine::Sequence> sequence =

@@ -51,7 +51,8 @@ struct RequestFacts {
   protocol::StepFacts prefill;
   protocol::StepFacts decode;
   protocol::HandoffFacts handoff;
-  Duration placed_after{};  ///< submission → Prefill sent
+  std::int64_t cached_tokens = 0;  ///< of the prompt, that prefill took from its prefix cache
+  Duration placed_after{};         ///< submission → Prefill sent
   int attempts = 1;
   NodeId prefill_node;
   NodeId decode_node;

@@ -99,6 +99,8 @@ class Sequence {
   std::span<const TokenId> masked_ids() const;
   /// Number of the last step that had rows of it; 0 before the first.
   std::uint64_t last_step() const { return last_step_; }
+  /// Does it take cached prefixes and leave its own?
+  bool uses_prefix_cache() const { return chain_.has_value(); }
   /// Names its whole blocks; empty without a prefix chain.
   std::span<const prefix::Key> prefix_keys() const;
   /// Positions that it took from the prefix cache when it was first started.
