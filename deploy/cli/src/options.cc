@@ -68,6 +68,9 @@ void add_engine(CLI::App& app, worker::WorkerConfig& engine) {
   app.add_flag("--sequential-prefill", engine.sequential_prefill,
                "Compute prompts one token at a time (a check: slow, the same bits)")
       ->group(local);
+  app.add_flag("!--no-prefix-cache", engine.prefix_cache,
+               "Compute prompts of a batch whole, also where they begin alike (the same bits)")
+      ->group(local);
 }
 
 /// Options of both kinds of node that `baton up` hands on as they are.
