@@ -63,7 +63,9 @@ Result<std::unique_ptr<Model>> Model::load(const modelfile::ModelFile& file,
                                            const LoadOptions& options) {
   BATON_ASSIGN(const std::int64_t context_length, context_of(config, options));
   BATON_TRY(check_rope_bytes(config, context_length));
-  BATON_ASSIGN(auto weights, weights::load(file, shape_of(config), kernels, options.progress));
+  BATON_ASSIGN(auto weights,
+               weights::load(file, shape_of(config), kernels, options.progress,
+                             weights::PackedCache{options.packed_cache, options.content}));
   std::vector<kernels::RopeTable> ropes;
   for (const RopeConfig& rope : config.ropes) {
     ropes.push_back(make_rope_table(rope, context_length));

@@ -33,7 +33,7 @@ Transformer::Transformer(ModelConfig config, weights::ModelWeights weights,
 }
 
 std::size_t Transformer::weight_bytes() const {
-  std::size_t bytes = weights_.bytes() + workspace_.bytes();
+  std::size_t bytes = weights_.memory.size() + workspace_.bytes();
   for (std::size_t i = 0; i < ropes_.size(); ++i) {
     bytes += rope_table_bytes(config_.ropes[i], ropes_[i].positions);
   }

@@ -21,6 +21,7 @@ class Transformer final : public Model {
 
   const ModelConfig& config() const override { return config_; }
   std::size_t weight_bytes() const override;
+  bool weights_shared() const override { return weights_.memory.shared(); }
   Result<StepOutput> forward(std::span<const SequenceRows> batch, kvcache::Arena& arena,
                              StepObserver* observer) override;
 

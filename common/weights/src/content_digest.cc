@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,12 +14,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "baton/base/check.h"
+#include "sha256.h"
 
 namespace baton::weights {
 namespace {
@@ -30,27 +28,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t read_bytes = 1 << 20;
 /// A file changed this recently could change again within one tick of its time stamp.
 constexpr std::int64_t settle_seconds = 2;
-
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
-    BATON_CHECK(context_ != nullptr);
-    BATON_CHECK(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
-  }
-  void update(const void* data, std::size_t bytes) {
-    BATON_CHECK(EVP_DigestUpdate(context_.get(), data, bytes) == 1);
-  }
-  Digest256 finish() {
-    Digest256 digest;
-    unsigned int bytes = 0;
-    BATON_CHECK(EVP_DigestFinal_ex(context_.get(), digest.bytes.data(), &bytes) == 1);
-    BATON_CHECK(bytes == digest.bytes.size());
-    return digest;
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
 
 class File {
  public:

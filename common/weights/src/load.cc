@@ -1,12 +1,15 @@
 // Reads and packs the planned tensors, layer by layer.
-#include <cstring>
+#include <array>
+#include <chrono>
 #include <span>
 #include <utility>
 
 #include "baton/base/check.h"
 #include "baton/weights/model_weights.h"
 
+#include "packed_file.h"
 #include "plan.h"
+#include "sha256.h"
 
 namespace baton::weights {
 namespace {
@@ -15,7 +18,19 @@ using modelfile::GgmlType;
 using modelfile::ModelFile;
 using modelfile::TensorInfo;
 
-/// After check(): names and shapes are right.
+/// A panel starts at a cache line.
+constexpr std::size_t piece_alignment = 64;
+constexpr std::size_t smallest_kept = std::size_t{16} << 20;
+constexpr Duration lock_patience = std::chrono::minutes(2);
+
+/// What becomes of the packed bytes of a piece on the way through the model's tensors.
+enum class Pass : std::uint8_t {
+  measure,  ///< only their size counts
+  pack,     ///< they are written
+  use,      ///< they are there already
+};
+
+/// Walks through the tensors in one order, after check(): names and shapes are right.
 class Packer {
  public:
   Packer(const ModelFile& file, const Shape& shape, const kernels::Kernels& kernels,
@@ -24,7 +39,24 @@ class Packer {
     for (const TensorInfo& tensor : file.tensors()) total_bytes_ += tensor.size_bytes;
   }
 
-  ModelWeights run() {
+  std::size_t packed_bytes() {
+    run(Pass::measure, nullptr);
+    return used_;
+  }
+
+  /// `memory` has packed_bytes() bytes.
+  ModelWeights run(Pass pass, std::byte* memory) {
+    pass_ = pass;
+    memory_ = memory;
+    used_ = 0;
+    weights_ = {};
+    all_parts();
+    if (progress_ && pass != Pass::measure) progress_(1);
+    return std::move(weights_);
+  }
+
+ private:
+  void all_parts() {
     weights_.token_embedding = linear({Part::token_embedding}, 0).pieces.front();
     weights_.output_norm = vector(Part::output_norm, 0);
     if (shape_.tied_output) {
@@ -35,11 +67,8 @@ class Packer {
     for (int layer = 0; layer < shape_.layers; ++layer) {
       weights_.layers.push_back(layer_weights(layer));
     }
-    if (progress_) progress_(1);
-    return std::move(weights_);
   }
 
- private:
   LayerWeights layer_weights(int layer) {
     LayerWeights weights;
     weights.attention_norm = vector(Part::attention_norm, layer);
@@ -107,23 +136,30 @@ class Packer {
     return result;
   }
 
-  /// Packs tensors of one type and input width as one matrix.
+  /// Tensors of one type and input width as one matrix.
   kernels::PackedMatrix pack(std::span<const TensorInfo* const> run) {
     const TensorInfo& first = *run.front();
     kernels::WeightView view;
     view.dtype = dtype_of(first.type);
     view.inputs = static_cast<int>(first.dims[0]);
+    for (const TensorInfo* info : run) view.outputs += static_cast<int>(info->dims[1]);
+    std::byte* at = pass_ == Pass::measure ? nullptr : memory_ + used_;
+    used_ +=
+        (kernels_.packed_bytes(view) + piece_alignment - 1) / piece_alignment * piece_alignment;
+    if (pass_ == Pass::pack) write(run, view, at);
+    return {view.dtype, view.outputs, view.inputs, at};
+  }
+
+  void write(std::span<const TensorInfo* const> run, kernels::WeightView view, std::byte* at) {
     std::vector<std::byte> joined;
     for (const TensorInfo* info : run) {
-      view.outputs += static_cast<int>(info->dims[1]);
       if (run.size() == 1) continue;
       const auto bytes = file_.tensor_bytes(*info);
       joined.insert(joined.end(), bytes.begin(), bytes.end());
       file_.drop_pages(*info);
     }
-    view.data = run.size() == 1 ? file_.tensor_bytes(first).data() : joined.data();
-    tensor::Buffer memory(kernels_.packed_bytes(view));
-    kernels_.pack(view, memory.data());
+    view.data = run.size() == 1 ? file_.tensor_bytes(*run.front()).data() : joined.data();
+    kernels_.pack(view, at);
     for (const TensorInfo* info : run) {
       file_.drop_pages(*info);
       done_bytes_ += info->size_bytes;
@@ -131,18 +167,65 @@ class Packer {
     if (progress_) {
       progress_(static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_));
     }
-    weights_.memory.push_back(std::move(memory));
-    return {view.dtype, view.outputs, view.inputs, weights_.memory.back().data()};
   }
 
   const ModelFile& file_;
   const Shape& shape_;
   const kernels::Kernels& kernels_;
   const Progress& progress_;
+  Pass pass_ = Pass::measure;
+  std::byte* memory_ = nullptr;
+  std::size_t used_ = 0;
   ModelWeights weights_;
   std::uint64_t total_bytes_ = 0;
   std::uint64_t done_bytes_ = 0;
 };
+
+constexpr std::array all_types = {tensor::DType::f32,  tensor::DType::f16,  tensor::DType::bf16,
+                                  tensor::DType::q4_0, tensor::DType::q4_1, tensor::DType::q5_0,
+                                  tensor::DType::q5_1, tensor::DType::q8_0, tensor::DType::q4_k,
+                                  tensor::DType::q5_k, tensor::DType::q6_k};
+
+/// Tells layouts apart by what packing does to a small matrix of each type, so that nobody has to
+/// remember to number them.
+std::string layout_key(const kernels::Kernels& kernels) {
+  constexpr int outputs = 40;
+  constexpr int inputs = 512;
+  Sha256 hash;
+  hash.update(kernels.numerics_class().data(), kernels.numerics_class().size());
+  for (const tensor::DType dtype : all_types) {
+    std::vector<std::byte> stored(outputs * tensor::row_bytes(dtype, inputs));
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+      stored[i] = static_cast<std::byte>(i * 37 % 127 / 2);  // small, and finite in every type
+    }
+    const kernels::WeightView view{dtype, outputs, inputs, stored.data()};
+    PackedMemory packed = PackedMemory::own(kernels.packed_bytes(view));
+    kernels.pack(view, packed.data());
+    hash.update(packed.data(), packed.size());
+  }
+  return hash.finish().to_string().substr(0, 32);
+}
+
+/// The packed weights in a file that is shared; nothing when that cannot be had.
+std::optional<ModelWeights> load_shared(Packer& packer, std::size_t bytes,
+                                        const kernels::Kernels& kernels, const PackedCache& cache) {
+  PackedFile file(cache.directory, cache.content.to_string() + "-" + layout_key(kernels), bytes);
+  std::optional<PackedMemory> memory = file.find();
+  Pass pass = Pass::use;
+  if (!memory) {
+    if (!file.lock(lock_patience)) return std::nullopt;
+    memory = file.find();  // another process may have made it meanwhile
+  }
+  if (!memory) {
+    memory = file.begin();
+    pass = Pass::pack;
+  }
+  if (!memory) return std::nullopt;
+  ModelWeights weights = packer.run(pass, memory->data());
+  if (pass == Pass::pack) file.finish(*memory);
+  weights.memory = std::move(*memory);
+  return weights;
+}
 
 }  // namespace
 
@@ -152,17 +235,21 @@ int Linear::outputs() const {
   return sum;
 }
 
-std::size_t ModelWeights::bytes() const {
-  std::size_t sum = 0;
-  for (const tensor::Buffer& buffer : memory) sum += buffer.size();
-  return sum;
-}
-
 Result<ModelWeights> load(const ModelFile& file, const Shape& shape,
-                          const kernels::Kernels& kernels, const Progress& progress) {
+                          const kernels::Kernels& kernels, const Progress& progress,
+                          const std::optional<PackedCache>& cache) {
   BATON_ASSIGN(const std::vector<TensorSpec> specs, plan(shape));
   BATON_TRY(check(file, specs));
-  return Packer(file, shape, kernels, progress).run();
+  Packer packer(file, shape, kernels, progress);
+  const std::size_t bytes = packer.packed_bytes();
+  if (cache && !cache->directory.empty() && bytes >= smallest_kept) {
+    std::optional<ModelWeights> shared = load_shared(packer, bytes, kernels, *cache);
+    if (shared) return std::move(*shared);
+  }
+  PackedMemory memory = PackedMemory::own(bytes);
+  ModelWeights weights = packer.run(Pass::pack, memory.data());
+  weights.memory = std::move(memory);
+  return weights;
 }
 
 Result<std::vector<float>> read_vector(const ModelFile& file, const std::string& name,

@@ -8,6 +8,7 @@
 #include "baton/base/log.h"
 #include "baton/modelfile/model_file.h"
 #include "baton/tokenizer/spec.h"
+#include "baton/weights/content_digest.h"
 #include "baton/worker/machine.h"
 
 #include "loaded_model.h"
@@ -66,8 +67,8 @@ Result<EngineModel> load_engine_model(const WorkerConfig& config,
   out.cache = cache_shape(config, model_config, context);
   // Before anything is taken: an exceeded limit ends the process without a word. Packed weights are
   // about as large as the file.
-  const std::uint64_t cache = cache_bytes_of(model_config, out.cache);
-  BATON_TRY(check_memory(std::filesystem::file_size(config.model), cache));
+  const std::uint64_t cache_bytes = cache_bytes_of(model_config, out.cache);
+  BATON_TRY(check_memory(std::filesystem::file_size(config.model), cache_bytes));
   BATON_ASSIGN(tokenizer::TokenizerSpec spec, tokenizer::spec_from(file.metadata()));
   out.bundle = tokenizer::serialise(spec);
   out.end_ids = tokenizer::end_of_generation_ids(spec);
@@ -76,15 +77,20 @@ Result<EngineModel> load_engine_model(const WorkerConfig& config,
       std::make_unique<kernels::ThreadPool>(config.threads > 0 ? config.threads : usable_cores());
   BATON_ASSIGN(out.kernels, kernels::make_kernels(config.kernels, *out.pool));
   models::LoadOptions options;
+  const std::filesystem::path cache = weights::cache_directory();
+  BATON_ASSIGN(out.weights_digest, weights::content_digest(config.model, cache));
+  options.packed_cache = cache;
+  options.content = out.weights_digest;
   options.context_length = config.context_length;
   options.progress = progress;
   BATON_ASSIGN(out.model, models::Model::load(file, model_config, *out.kernels, options));
   out.context_length = context;
   const std::uint64_t weights = out.model->weight_bytes();
-  log_info("memory: weights {:.0f} MiB, cache {:.0f} MiB ({} tokens), limit {:.0f} MiB",
-           static_cast<double>(weights) / mib, static_cast<double>(cache) / mib,
-           out.cache.positions, static_cast<double>(memory_limit_bytes()) / mib);
-  BATON_TRY(check_memory(weights, cache));
+  log_info("memory: weights {:.0f} MiB{}, cache {:.0f} MiB ({} tokens), limit {:.0f} MiB",
+           static_cast<double>(weights) / mib, out.model->weights_shared() ? " (shared)" : "",
+           static_cast<double>(cache_bytes) / mib, out.cache.positions,
+           static_cast<double>(memory_limit_bytes()) / mib);
+  BATON_TRY(check_memory(weights, cache_bytes));
   return out;
 }
 

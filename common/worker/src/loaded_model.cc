@@ -2,7 +2,6 @@
 
 #include "baton/engine/cache_shape.h"
 #include "baton/engine/sampler.h"
-#include "baton/weights/content_digest.h"
 
 namespace baton::worker {
 namespace {
@@ -20,21 +19,18 @@ handoff::Geometry geometry_of(const models::ModelConfig& model, const tensor::Un
 }
 
 /// Everything that makes two caches interchangeable, in a fixed order.
-Result<protocol::Fingerprint> fingerprint_of(const WorkerConfig& config,
-                                             const models::ModelConfig& model,
-                                             kernels::Kernels& kernels, const std::string& bundle) {
-  BATON_ASSIGN(const Digest256 weights,
-               weights::content_digest(config.model, weights::cache_directory()));
+protocol::Fingerprint fingerprint_of(const EngineModel& loaded) {
+  kernels::Kernels& kernels = *loaded.kernels;
   protocol::Fingerprint::Fields fields = {
-      {"weights", weights.to_string()},
+      {"weights", loaded.weights_digest.to_string()},
       {"numerics_class", std::string(kernels.numerics_class())},
       {"numerics_probe", kernels.probe().to_string()},
-      {"cache_dtype", std::string(tensor::name(config.cache_dtype))},
+      {"cache_dtype", std::string(tensor::name(loaded.cache.dtype))},
       {"unit_layout", std::to_string(tensor::unit_layout_revision)},
-      {"tokenizer", protocol::sha256(bundle).to_string()},
+      {"tokenizer", protocol::sha256(loaded.bundle).to_string()},
       {"sampler", std::to_string(engine::sampler_revision)},
   };
-  for (const models::FingerprintField& field : models::fingerprint_fields(model)) {
+  for (const models::FingerprintField& field : models::fingerprint_fields(loaded.model->config())) {
     fields.emplace_back("model." + field.name, field.value);
   }
   return protocol::Fingerprint(std::move(fields));
@@ -56,7 +52,7 @@ Result<LoadedModel> load_model(const WorkerConfig& config,
   out.arena = std::make_unique<kvcache::Arena>(std::move(memory));
   out.pools = engine::pool_config(model, arena, config.poison_freed);
   out.geometry = geometry_of(model, arena.unit);
-  BATON_ASSIGN(out.fingerprint, fingerprint_of(config, model, *out.kernels, out.bundle));
+  out.fingerprint = fingerprint_of(out);
   return out;
 }
 

@@ -4,6 +4,8 @@
 
 #include "baton/base/log.h"
 
+#include "bench_engine.h"
+#include "bench_serve.h"
 #include "chat.h"
 #include "complete.h"
 #include "options.h"
@@ -17,6 +19,8 @@ int run(const CompleteOptions& options) { return complete(options); }
 int run(const ChatOptions& options) { return chat(options); }
 int run(const StatusOptions& options) { return status(options); }
 int run(const UpOptions& options) { return up(options); }
+int run(const BenchEngineOptions& options) { return bench_engine(options); }
+int run(const BenchServeOptions& options) { return bench_serve(options); }
 int run(const VersionOptions&) {
   std::puts("baton " BATON_VERSION);
   return 0;

@@ -41,36 +41,36 @@ void add_url(CLI::App& app, std::string& url) {
       ->capture_default_str();
 }
 
-void add_engine(CLI::App& app, worker::WorkerConfig& engine) {
-  const auto local = "of --local";
+/// `group` heads them in the help text.
+void add_engine(CLI::App& app, worker::WorkerConfig& engine, const std::string& group) {
   app.add_option("--model", engine.model, "Model file (GGUF); default: the one of `baton up`")
-      ->group(local);
+      ->group(group);
   app.add_option("--threads", engine.threads, "Kernel threads; 0: the cores it may use")
       ->check(CLI::Range(0, 1024))
-      ->group(local);
+      ->group(group);
   app.add_option("--kernels", engine.kernels, "Kernel set: cpu (the fastest), or one by name")
-      ->group(local);
+      ->group(group);
   app.add_option("--cache-dtype", engine.cache_dtype, "bf16 or f32")
       ->transform(CLI::Transformer(std::map<std::string, tensor::CacheDtype>{
           {"bf16", tensor::CacheDtype::bf16}, {"f32", tensor::CacheDtype::f32}}))
       ->default_str("bf16")
-      ->group(local);
+      ->group(group);
   app.add_option("--cache-tokens", engine.cache_tokens, "Positions that the cache holds")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}))
-      ->group(local);
+      ->group(group);
   app.add_option("--context-length", engine.context_length, "Longest sequence; 0: the model's own")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{10'000'000}))
-      ->group(local);
+      ->group(group);
   app.add_option("--chunk-rows", engine.chunk_rows, "Most rows of one prompt in a step")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->capture_default_str()
-      ->group(local);
+      ->group(group);
   app.add_flag("--sequential-prefill", engine.sequential_prefill,
                "Compute prompts one token at a time (a check: slow, the same bits)")
-      ->group(local);
+      ->group(group);
   app.add_flag("!--no-prefix-cache", engine.prefix_cache,
                "Compute prompts of a batch whole, also where they begin alike (the same bits)")
-      ->group(local);
+      ->group(group);
 }
 
 /// Options of both kinds of node that `baton up` hands on as they are.
@@ -149,7 +149,56 @@ CLI::App* add_complete(CLI::App& app, CompleteOptions& complete) {
                     "Print the digest of the logits of each token");
   command->add_flag("--ignore-eos", complete.sampling.ignore_eos, "Go on to --max-tokens");
   add_sampling(*command, complete.sampling);
-  add_engine(*command, complete.engine);
+  add_engine(*command, complete.engine, "of --local");
+  return command;
+}
+
+CLI::App* add_bench_engine(CLI::App& bench, BenchEngineOptions& options) {
+  CLI::App* command = bench.add_subcommand(
+      "engine", "Prefill and decode in this process, beside the machine's limits");
+  command
+      ->add_option("--cells", options.cells,
+                   "What to measure: prefill-N, decode-DEPTH, decode-DEPTHxSEQUENCES; default: the "
+                   "usual ones")
+      ->type_name("LIST");
+  command->add_option("--repeats", options.repeats, "Runs of a cell; the median counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--decode-steps", options.decode_steps, "Steps that a decode run counts")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000}))
+      ->capture_default_str();
+  command->add_flag("--json", options.json, "Print a JSON object a line: the set-up, then cells");
+  command->add_option("--token-budget", options.engine.token_budget, "Most rows of a step")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
+      ->capture_default_str();
+  options.engine.chunk_rows = options.engine.token_budget;
+  add_engine(*command, options.engine, "of the engine");
+  return command;
+}
+
+CLI::App* add_bench_serve(CLI::App& bench, BenchServeOptions& options) {
+  CLI::App* command = bench.add_subcommand(
+      "serve", "Streams of a running server, first alone, then while long prompts arrive");
+  add_url(*command, options.url);
+  command->add_option("--streams", options.streams, "Streams that are held open")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--stream-words", options.stream_words, "Words of a stream's prompt")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000}))
+      ->capture_default_str();
+  command->add_option("--stream-tokens", options.stream_tokens, "Tokens of a stream")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1'000'000}))
+      ->capture_default_str();
+  command->add_option("--prompt-words", options.prompt_words, "Words of a long prompt")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
+      ->capture_default_str();
+  command->add_option("--every", options.every_s, "Seconds between long prompts")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  command->add_option("--duration", options.duration_s, "Seconds of each of the two parts")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  command->add_flag("--json", options.json, "Print a JSON object");
   return command;
 }
 
@@ -213,12 +262,18 @@ ParsedCommand parse_command(std::vector<std::string> arguments) {
       ->capture_default_str();
   status_command->add_flag("--json", status.json, "Print a JSON object");
   app.add_subcommand("version", "Print the version");
+  CLI::App* bench = app.add_subcommand("bench", "Measure");
+  bench->require_subcommand(1);
+  BenchEngineOptions bench_engine;
+  CLI::App* bench_engine_command = add_bench_engine(*bench, bench_engine);
+  BenchServeOptions bench_serve;
+  CLI::App* bench_serve_command = add_bench_serve(*bench, bench_serve);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::Success&) {
     const auto parsed = app.get_subcommands();
-    return Stop{0, parsed.empty() ? app.help() : parsed.front()->help()};
+    return Stop{0, parsed.empty() ? app.help() : parsed.back()->help()};
   } catch (const CLI::ParseError& error) {
     return usage_error(error.what());
   }
@@ -233,6 +288,11 @@ ParsedCommand parse_command(std::vector<std::string> arguments) {
   }
   if (*chat_command) return Command(std::move(chat));
   if (*status_command) return Command(std::move(status));
+  if (*bench_serve_command) return Command(std::move(bench_serve));
+  if (*bench_engine_command) {
+    if (bench_engine.engine.model.empty()) bench_engine.engine.model = default_model_path();
+    return Command(std::move(bench_engine));
+  }
   return Command(VersionOptions{});
 }
 

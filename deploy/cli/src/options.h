@@ -13,6 +13,8 @@
 #include "baton/base/result.h"
 #include "baton/worker/config.h"
 
+#include "bench_engine.h"
+#include "bench_serve.h"
 #include "prompt.h"
 
 namespace baton::cli {
@@ -59,8 +61,8 @@ struct StatusOptions {
 
 struct VersionOptions {};
 
-using Command =
-    std::variant<UpOptions, CompleteOptions, ChatOptions, StatusOptions, VersionOptions>;
+using Command = std::variant<UpOptions, CompleteOptions, ChatOptions, StatusOptions,
+                             BenchEngineOptions, BenchServeOptions, VersionOptions>;
 
 /// What to print instead of running a command: a help text (code 0) or what is wrong (code 64).
 struct Stop {

@@ -24,6 +24,7 @@ class FakeModel : public models::Model {
 
   const models::ModelConfig& config() const override { return config_; }
   std::size_t weight_bytes() const override { return 0; }
+  bool weights_shared() const override { return false; }
   Result<models::StepOutput> forward(std::span<const models::SequenceRows> batch,
                                      kvcache::Arena& arena,
                                      models::StepObserver* observer) override;

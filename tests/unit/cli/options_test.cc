@@ -36,6 +36,18 @@ TEST(Options, UpHandsNodeOptionsOnAsTheyWereGiven) {
               UnorderedElementsAre(Pair("--threads", "1"), Pair("--transports", "ucx,shm")));
 }
 
+TEST(Options, BenchEngineTakesCellsAndTheEnginesOptions) {
+  const auto bench = parsed<BenchEngineOptions>(
+      {"bench", "engine", "--model", "m.gguf", "--cells", "prefill-8", "--threads", "2", "--json"});
+  EXPECT_EQ(bench.engine.model, "m.gguf");
+  EXPECT_EQ(bench.engine.threads, 2);
+  EXPECT_EQ(bench.engine.chunk_rows, 512);
+  EXPECT_EQ(bench.cells, "prefill-8");
+  EXPECT_TRUE(bench.json);
+  EXPECT_EQ(refused({"bench"}).code, 64);
+  EXPECT_EQ(refused({"bench", "engine", "--repeats", "0"}).code, 64);
+}
+
 TEST(Options, WithoutAModelTheDefaultOneOfTheCacheFolderIsUsed) {
   setenv("BATON_CACHE", "/some/cache", 1);
   const auto up = parsed<UpOptions>({"up"});

@@ -53,6 +53,10 @@ struct LoadOptions {
   /// 0: the model's own. Longer than that is refused (bad_config).
   std::int64_t context_length = 0;
   std::function<void(double fraction)> progress = {};
+  /// Folder in which packed weights are kept and shared under the digest of the model file; empty:
+  /// they are this process's own.
+  std::filesystem::path packed_cache = {};
+  Digest256 content = {};
 };
 
 class Model {
@@ -70,6 +74,8 @@ class Model {
   virtual const ModelConfig& config() const = 0;
   /// Bytes held by weights, position tables and the workspace of the largest step so far.
   virtual std::size_t weight_bytes() const = 0;
+  /// The packed weights are mapped from a file that other processes share.
+  virtual bool weights_shared() const = 0;
 
   /// One step. Fails (invalid_request) on a token id outside the vocabulary, a position beyond the
   /// context (the engine checks positions as well, API-22) or a short block table; then nothing was

@@ -3,15 +3,18 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "baton/base/ids.h"
 #include "baton/base/result.h"
 #include "baton/kernels/kernels.h"
 #include "baton/modelfile/model_file.h"
-#include "baton/tensor/buffer.h"
 #include "baton/weights/names.h"
+#include "baton/weights/packed_memory.h"
 
 namespace baton::weights {
 
@@ -64,20 +67,28 @@ struct ModelWeights {
   std::vector<float> output_norm;
   Linear output;  ///< the token embedding when the output is tied
   std::vector<LayerWeights> layers;
-  std::vector<tensor::Buffer> memory;  ///< what the packed matrices point into
+  PackedMemory memory;  ///< what the packed matrices point into
+};
 
-  std::size_t bytes() const;
+/// Where packed weights are kept for the next start, and for the other processes of the machine.
+struct PackedCache {
+  std::filesystem::path directory;  ///< see cache_directory()
+  Digest256 content;                ///< of the model file
 };
 
 /// Called with the share of the packed bytes that is done, ascending, 1 at last.
 using Progress = std::function<void(double fraction)>;
 
-/// Checks all tensors, then packs them. Beside the packed data it holds at most one layer's tensors
+/// Checks all tensors, then packs them, or maps what was packed before for the same content and the
+/// same kernels: packed bytes that do not fit the kernels' layout of today or have changed are made
+/// anew, and a cache that cannot be used costs no more than its use. Models below 16 MiB are not
+/// kept. Beside the packed data it holds at most one layer's tensors
 /// of one linear operation; the file's pages are given back as they are read (R14).
 /// Errors: bad_model_file that names the tensor with the expected and the found shape or type, a
 /// missing tensor, and a tensor of the file that the family would leave unused.
 Result<ModelWeights> load(const modelfile::ModelFile& file, const Shape& shape,
-                          const kernels::Kernels& kernels, const Progress& progress);
+                          const kernels::Kernels& kernels, const Progress& progress,
+                          const std::optional<PackedCache>& cache = std::nullopt);
 
 /// A small tensor as float32 (norms, biases, rope factors): stored as f32, f16 or bf16.
 /// Errors: bad_model_file as above.

@@ -18,7 +18,8 @@ struct EngineModel {
   std::unique_ptr<kernels::ThreadPool> pool;
   std::unique_ptr<kernels::Kernels> kernels;
   std::unique_ptr<models::Model> model;
-  std::string bundle;  ///< tokenizer and chat template, see tokenizer::serialise()
+  Digest256 weights_digest;  ///< of the model file
+  std::string bundle;        ///< tokenizer and chat template, see tokenizer::serialise()
   std::vector<TokenId> end_ids;
   std::int64_t context_length = 0;  ///< longest sequence: configured, or the model's own
   engine::CacheShape cache;         ///< positions resolved; no memory taken yet
