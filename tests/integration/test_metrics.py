@@ -126,17 +126,21 @@ def test_times_are_those_that_a_client_measures_MET05(cluster):
         assert abs(statistics.median(off[name])) <= 0.1, off
 
 
-def test_nothing_is_said_to_come_from_a_cache_that_did_not_MET08(cluster):
+def test_what_is_said_to_come_from_the_cache_was_not_computed_MET08(cluster):
+    node = cluster.prefill[0]
     for stream in (False, True):
         for _ in range(2):
             body = {"prompt": prompt_of(160), "max_tokens": 2, "stream": stream}
+            before = node.metrics().value("baton_forward_rows_total", phase="prefill")
             if stream:
                 with cluster.stream(COMPLETIONS, {**body, "stream_options": {
                         "include_usage": True}}) as events:
                     usage = collect(events).usage
             else:
                 usage = cluster.post(COMPLETIONS, body).json()["usage"]
-            assert usage["prompt_tokens_details"]["cached_tokens"] == 0
+            rows = node.metrics().value("baton_forward_rows_total", phase="prefill") - before
+            assert usage["prompt_tokens"] == 160
+            assert usage["prompt_tokens_details"]["cached_tokens"] == 160 - rows
 
 
 def test_bytes_are_counted_on_both_sides_and_by_the_router(cluster):

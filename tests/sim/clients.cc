@@ -5,6 +5,19 @@
 
 namespace baton::sim {
 
+namespace {
+
+/// The first ids of one of two texts that many prompts begin with.
+std::vector<TokenId> shared_ids(std::uint64_t choice) {
+  std::vector<TokenId> out(16 + choice / 2 % 150);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<TokenId>(1 + (i * i + 7 * i + choice % 2) % (vocabulary - 1));
+  }
+  return out;
+}
+
+}  // namespace
+
 void Simulation::settle(Router& r) {
   for (router::TableEffect& effect : r.table->take_effects()) {
     std::visit([&](auto& each) { execute(r, each); }, effect);
@@ -64,7 +77,9 @@ void Simulation::submit(int number) {
   if (!router->second.alive) return after(50ms, [this, number] { submit(number); });
   router::Submission submission;
   submission.id = {options_.seed, static_cast<std::uint64_t>(number) + 1};
-  const std::size_t length = 1 + random_() % (chance(0.2) ? 300 : 60);
+  if (chance(options_.shared_prompt_chance)) submission.work.prompt_ids = shared_ids(random_());
+  const std::size_t longest = chance(0.2) ? 300 - submission.work.prompt_ids.size() : 60;
+  const std::size_t length = 1 + random_() % longest;
   for (std::size_t i = 0; i < length; ++i) {
     submission.work.prompt_ids.push_back(static_cast<TokenId>(1 + random_() % (vocabulary - 1)));
   }

@@ -39,6 +39,8 @@ void Simulation::begin_step(Worker& w) {
     violation(w.name + ": step refused: " + prepared.error().message());
     return;
   }
+  note_freed(w);  // what was evicted for the step is poisoned before the step writes
+  if (options_.plant == Plant::index_unfinished) index_unfinished(w, plan);
   if (options_.plant == Plant::decode_before_end) start_early(plan, w.core->table());
   auto left = std::make_shared<std::set<engine::SequenceId>>();
   for (std::uint32_t layer = 0; layer < layers; ++layer) {
@@ -46,6 +48,15 @@ void Simulation::begin_step(Worker& w) {
               [this, &w, plan, layer, left] { compute_layer(w, plan, layer, *left); });
   }
   on_worker(w, layer_time * (layers + 1), [this, &w, plan, left] { end_step(w, plan, *left); });
+}
+
+/// The planted bug: a block is found by others before anything is in it.
+void Simulation::index_unfinished(Worker& w, const engine::StepPlan& plan) {
+  for (const auto& rows : plan.prefill) {
+    const engine::Sequence& sequence = *w.core->table().find(rows.sequence);
+    w.core->pools().seal(sequence.blocks(), sequence.prefix_keys(), rows.first_position,
+                         rows.first_position + rows.count, {});
+  }
 }
 
 /// Rows of sequences that were cancelled leave the step, as in the engine.
@@ -69,9 +80,9 @@ void Simulation::compute_layer(Worker& w, const engine::StepPlan& plan, std::uin
     write_cache(w, row.sequence, row.position, 1, layer);
   }
   for (const auto& rows : plan.prefill) {
-    if (!left.contains(rows.sequence)) {
-      write_cache(w, rows.sequence, rows.first_position, rows.count, layer);
-    }
+    if (left.contains(rows.sequence)) continue;
+    check_cache(w, rows.sequence, rows.first_position, layer);
+    write_cache(w, rows.sequence, rows.first_position, rows.count, layer);
   }
   w.core->layer_done(static_cast<int>(layer), now_);
   settle(w);
@@ -117,7 +128,7 @@ void Simulation::check_cache(Worker& w, engine::SequenceId id, std::int64_t posi
                                  cached_value(hash, layer, component)) {
         continue;
       }
-      return violation(w.name + ": decode at " + std::to_string(position) +
+      return violation(w.name + ": a row at " + std::to_string(position) +
                        " would read a wrong cache at " + std::to_string(p));
     }
   }

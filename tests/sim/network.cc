@@ -219,6 +219,10 @@ void Simulation::execute(Worker& w, worker::ToOwner& e) {
   to_router(found->second, w, std::move(e.message));
 }
 
+void Simulation::execute(Worker&, worker::PrefixLookedUp& e) {
+  outcome_.prefix_hit_tokens += e.hit_tokens;
+}
+
 void Simulation::execute(Worker&, worker::Counted& e) {
   switch (e.what) {
     case worker::Countable::preempted:

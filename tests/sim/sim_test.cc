@@ -53,6 +53,7 @@ void add_up(Outcome& sum, const Outcome& outcome) {
   sum.refused_units += outcome.refused_units;
   sum.leases_expired += outcome.leases_expired;
   sum.orphans_freed += outcome.orphans_freed;
+  sum.prefix_hit_tokens += outcome.prefix_hit_tokens;
   sum.ended_at_s = std::max(sum.ended_at_s, outcome.ended_at_s);
   for (const auto& [reason, count] : outcome.failures) sum.failures[reason] += count;
   for (const auto& [reason, count] : outcome.attempt_reasons) sum.attempt_reasons[reason] += count;
@@ -63,10 +64,10 @@ void print(const Outcome& sum) {
   std::printf(
       "%d finished, %d failed, %d dropped, %d attempts, %d kills, %d router kills, %d cuts, "
       "%d flips, %d stops, %d duplicates, %d preemptions, %d refused, %d leases, %d orphans, "
-      "longest %.1f s\n",
+      "%lld prefix tokens, longest %.1f s\n",
       sum.finished, sum.failed, sum.dropped, sum.attempts, sum.kills, sum.router_kills, sum.cuts,
       sum.flips, sum.stops, sum.duplicates, sum.preemptions, sum.refused_units, sum.leases_expired,
-      sum.orphans_freed, sum.ended_at_s);
+      sum.orphans_freed, static_cast<long long>(sum.prefix_hit_tokens), sum.ended_at_s);
   for (const auto& [reason, count] : sum.failures) {
     std::printf("  failed, %s: %d\n", std::string(info(reason).label).c_str(), count);
   }
@@ -95,6 +96,7 @@ Outcome sum_over_seeds(Options options) {
 TEST(Sim, WithoutFaultsEveryRequestFinishesInOneAttempt) {
   const Outcome sum = sum_over_seeds({});
   EXPECT_EQ(sum.attempts, 0);
+  EXPECT_GT(sum.prefix_hit_tokens, 0);
 }
 
 TEST(Sim, ASmallDecodePoolPreemptsAndStillGivesTheSameTokens) {
@@ -305,6 +307,7 @@ INSTANTIATE_TEST_SUITE_P(
                               options.duplicate_chance = 0.1;
                               options.drop_chance = 0.5;
                             }},
+                    Planted{"IndexedBeforeTheStepHasEnded", Plant::index_unfinished, many_drops},
                     Planted{"LowerLegsAccepted", Plant::accept_lower_legs,
                             [](Options& options) {
                               options.duplicate_chance = 0.1;

@@ -85,6 +85,7 @@ class Simulation {
   void execute(Worker& w, worker::ToPair& e) { to_pair(w, e.link, std::move(e.message)); }
   void execute(Worker& w, worker::Counted& e);
   void execute(Worker& w, worker::ToDriver& e);
+  void execute(Worker&, worker::PrefixLookedUp& e);
 
   // ---- handoffs (handoffs.cc) ----
   void run_commands(Worker& w);
@@ -127,6 +128,7 @@ class Simulation {
   void compute_layer(Worker& w, const engine::StepPlan& plan, std::uint32_t layer,
                      std::set<engine::SequenceId>& left);
   void end_step(Worker& w, const engine::StepPlan& plan, std::set<engine::SequenceId>& left);
+  void index_unfinished(Worker& w, const engine::StepPlan& plan);
   Unit* unit_at(Worker& w, const engine::Sequence& sequence, std::int64_t position,
                 std::uint32_t layer, int component);
   void write_cache(Worker& w, engine::SequenceId id, std::int64_t first, std::int64_t count,

@@ -31,6 +31,7 @@ enum class Plant : std::uint8_t {
   decode_before_end,    ///< decoding starts at P - 1
   forget_tombstones,    ///< ended attempts leave nothing behind
   accept_lower_legs,    ///< a late message counts for the current attempt
+  index_unfinished,     ///< blocks enter the prefix index when their step begins
 };
 
 struct Options {
@@ -48,13 +49,14 @@ struct Options {
   double cuts_per_second = 0;   ///< of connections
   double stops_per_second = 0;  ///< a worker does nothing for a while
   double longest_stop_seconds = 1.5;
-  double flip_chance = 0;       ///< of each data message
-  double cancel_chance = 0;     ///< of each request, at a random moment
-  double drop_chance = 0;       ///< of each request, after a random message about it
-  double duplicate_chance = 0;  ///< of each control message: it comes again, much later
-  double one_token_chance = 0;  ///< of each request: it asks for one token
-  Duration thread_latency{};    ///< most time between a worker's engine and transport threads
-  bool log = false;             ///< print every message and fault
+  double flip_chance = 0;             ///< of each data message
+  double cancel_chance = 0;           ///< of each request, at a random moment
+  double drop_chance = 0;             ///< of each request, after a random message about it
+  double duplicate_chance = 0;        ///< of each control message: it comes again, much later
+  double one_token_chance = 0;        ///< of each request: it asks for one token
+  double shared_prompt_chance = 0.5;  ///< of each request: it begins as others do
+  Duration thread_latency{};          ///< most time between a worker's engine and transport threads
+  bool log = false;                   ///< print every message and fault
   Plant plant = Plant::nothing;
 };
 
@@ -73,6 +75,7 @@ struct Outcome {
   int refused_units = 0;
   int leases_expired = 0;
   int orphans_freed = 0;
+  std::int64_t prefix_hit_tokens = 0;
   double ended_at_s = 0;
   std::uint64_t trace = 0;  ///< hash of everything that happened, in order
   std::vector<std::string> violations;

@@ -24,11 +24,14 @@ LocalRunner::LocalRunner(models::Model& model, kvcache::Arena arena, const Local
       plan_limits_{.token_budget = options.token_budget,
                    .chunk_rows = options.chunk_rows,
                    .layers = model.config().layers},
+      prefix_cache_(options.prefix_cache),
       arena_(std::move(arena)),
       pools_(pool_config(model.config(), arena_.config(), options.poison_freed)),
       engine_(model_, arena_, pools_, table_) {}
 
 Result<SequenceId> LocalRunner::submit(SequenceSpec spec) {
+  // One process, one model, one user: any root will do.
+  if (prefix_cache_) spec.prefix.emplace(prefix::Key(), pools_.config().block_positions);
   BATON_ASSIGN(auto sequence, Sequence::for_prefill(std::move(spec), limits_));
   if (!pools_.could_fit(sequence.length() + 1, 1)) {
     return Error(Reason::prompt_exceeds_pool, "the prompt has " +
@@ -70,6 +73,7 @@ void LocalRunner::record(const TokenEvent& event, Instant now) {
   if (event.logprobs) completion.logprobs.push_back(*event.logprobs);
   if (!progress.first_token) {
     progress.first_token = now;
+    completion.cached_tokens = table_.find(event.sequence)->prefix_hit();
     completion.times.queue = *progress.started - progress.submitted;
     completion.times.prefill = now - *progress.started;
   }

@@ -32,7 +32,7 @@ Digest128 digest_of(const wire::Digest& in) { return {in.high(), in.low()}; }
 
 Result<Digest256> digest256_of(const std::string& in) {
   Digest256 out;
-  if (in.size() != out.bytes.size()) return violation("fingerprint is not 32 bytes");
+  if (in.size() != out.bytes.size()) return violation("a digest is not 32 bytes");
   std::copy(in.begin(), in.end(), out.bytes.begin());
   return out;
 }
@@ -98,6 +98,9 @@ Result<Work> work_of(const wire::Work& in) {
   out.generated_ids.assign(in.generated_ids().begin(), in.generated_ids().end());
   BATON_ASSIGN(out.sampling, sampling_of(in.sampling()));
   out.deadline_ms = in.deadline_ms();
+  if (!in.prefix_root().empty()) {
+    BATON_ASSIGN(out.prefix_root, digest256_of(in.prefix_root()));
+  }
   return out;
 }
 
@@ -114,6 +117,7 @@ Result<Grant> grant_of(const wire::Grant& in) {
     to.group = group.group();
     to.block_units = group.block_units();
     to.first_unit = group.first_unit();
+    to.held_units = group.held_units();
     for (const wire::SlotRun& run : group.slots()) {
       if (run.count() < 1) return violation("an empty slot run");
       to.slots.push_back({run.first(), run.count(), run.generation()});
@@ -148,6 +152,7 @@ Result<Tokens> tokens_of(const wire::Tokens& in) {
     for (const wire::Bias& top : logprob.top()) to.top.emplace_back(top.id(), top.bias());
   }
   out.times = times_of(in.times());
+  out.cached_tokens = count_of(in.cached_tokens());
   return out;
 }
 

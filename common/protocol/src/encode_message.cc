@@ -52,6 +52,7 @@ void put(const Work& in, wire::Work* out) {
   out->mutable_generated_ids()->Assign(in.generated_ids.begin(), in.generated_ids.end());
   put(in.sampling, out->mutable_sampling());
   out->set_deadline_ms(in.deadline_ms);
+  if (in.prefix_root) out->set_prefix_root(bytes_of(*in.prefix_root));
 }
 
 void put(const Grant& in, wire::Grant* out) {
@@ -62,6 +63,7 @@ void put(const Grant& in, wire::Grant* out) {
     entry->set_group(group.group);
     entry->set_block_units(group.block_units);
     entry->set_first_unit(group.first_unit);
+    entry->set_held_units(group.held_units);
     for (const SlotRun& run : group.slots) {
       wire::SlotRun* slot = entry->add_slots();
       slot->set_first(run.first);
@@ -95,6 +97,7 @@ void put(const Tokens& in, wire::Tokens* out) {
     }
   }
   put(in.times, out->mutable_times());
+  out->set_cached_tokens(in.cached_tokens);
 }
 
 void put(const WorkerInfo& in, wire::WorkerInfo* out) {

@@ -48,6 +48,8 @@ void add_engine_options(ConfigTable& table, WorkerConfig& c) {
             "Prompt tokens that may wait; above, requests are refused");
   table.add("headroom_tokens", &c.headroom_tokens, IntRange{1, 1'000'000},
             "Positions that a grant covers beyond the prompt");
+  table.add("prefix_cache", &c.prefix_cache,
+            "Keep the cache of ended requests for those that begin alike, until room is needed");
   table.add("poison_freed", &c.poison_freed, "Fill freed cache blocks with a pattern (tests)");
   table.add_enum("log_level", &c.log_level,
                  {{"debug", LogLevel::debug},

@@ -153,6 +153,8 @@ void EngineThread::flush() {
       driver_->post(std::move(to_driver->command));
     } else if (const auto* counted = std::get_if<Counted>(&effect)) {
       probe_.counted(*counted);
+    } else if (const auto* looked_up = std::get_if<PrefixLookedUp>(&effect)) {
+      probe_.prefix_looked_up(*looked_up);
     }
   }
   if (!out.empty()) outbox_(std::move(out));

@@ -46,6 +46,10 @@ Probe::Probe(metrics::Registry& r, protocol::Role role)
                                "Rows given to the forward pass, counted there",
                                {"phase", {"prefill", "decode"}})),
       steps_(r.counter("baton_steps_total", "Forward passes")),
+      prefix_queries_(r.counter("baton_prefix_cache_query_tokens_total",
+                                "Tokens of requests that were looked up in the prefix cache")),
+      prefix_hits_(
+          r.counter("baton_prefix_cache_hit_tokens_total", "Tokens of these that were in it")),
       queue_depth_(r.gauge("baton_queue_depth", "Requests that wait")),
       running_(r.gauge("baton_running_requests", "Requests that are computed")),
       backlog_seconds_(r.gauge("baton_prefill_backlog_seconds",
@@ -62,7 +66,11 @@ Probe::Probe(metrics::Registry& r, protocol::Role role)
 Probe::CacheGroup Probe::cache_group(int group) {
   const metrics::Labels labels = {{"group", std::to_string(group)}};
   return {registry_.gauge("baton_cache_usage_ratio", "Share of the cache's blocks in use", labels),
-          registry_.gauge("baton_cache_free_blocks", "Free blocks", labels),
+          registry_.gauge("baton_cache_free_blocks",
+                          "Blocks that can be taken at once, those kept as prefixes among them",
+                          labels),
+          registry_.gauge("baton_cache_prefix_blocks",
+                          "Blocks that are kept as prefixes and held by nobody", labels),
           registry_.gauge("baton_cache_blocks", "Blocks in all", labels),
           registry_.gauge("baton_cache_quarantined_blocks", "Blocks held by open receives alone",
                           labels)};
@@ -114,6 +122,11 @@ void Probe::step_computed(const engine::EngineCounters& counters) {
   last_ = counters;
 }
 
+void Probe::prefix_looked_up(const PrefixLookedUp& event) {
+  prefix_queries_.add(static_cast<double>(event.query_tokens));
+  prefix_hits_.add(static_cast<double>(event.hit_tokens));
+}
+
 void Probe::load_changed(const protocol::Load& load, const kvcache::BlockPools& pools) {
   queue_depth_.set(load.queued);
   running_.set(load.running);
@@ -123,7 +136,8 @@ void Probe::load_changed(const protocol::Load& load, const kvcache::BlockPools& 
     const kvcache::PoolCounts counts = pools.counts(group);
     CacheGroup& gauges = cache_.at(static_cast<std::size_t>(group));
     gauges.usage.set(pools.usage(group));
-    gauges.free.set(counts.free);
+    gauges.available.set(pools.available_blocks(group));
+    gauges.cached.set(counts.cached);
     gauges.blocks.set(counts.total);
     gauges.quarantined.set(counts.quarantined);
   }

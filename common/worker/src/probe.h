@@ -23,6 +23,7 @@ class Probe {
   void has_layer_groups(int groups);
 
   void counted(const Counted& event);
+  void prefix_looked_up(const PrefixLookedUp& event);
   void step_computed(const engine::EngineCounters& counters);
   void load_changed(const protocol::Load& load, const kvcache::BlockPools& pools);
   void units_refused(Reason reason) { units_refused_[static_cast<std::size_t>(reason)].add(); }
@@ -34,7 +35,8 @@ class Probe {
  private:
   struct CacheGroup {
     metrics::Gauge usage;
-    metrics::Gauge free;
+    metrics::Gauge available;
+    metrics::Gauge cached;
     metrics::Gauge blocks;
     metrics::Gauge quarantined;
   };
@@ -53,6 +55,8 @@ class Probe {
   metrics::Set<metrics::Counter> handoff_bytes_;
   metrics::Set<metrics::Counter> forward_rows_;
   metrics::Counter steps_;
+  metrics::Counter prefix_queries_;
+  metrics::Counter prefix_hits_;
   metrics::Gauge queue_depth_;
   metrics::Gauge running_;
   metrics::Gauge backlog_seconds_;

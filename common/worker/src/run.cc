@@ -195,6 +195,7 @@ Result<void> WorkerProcess::assemble(LoadedModel model) {
   limits.plan.chunk_rows = config_.sequential_prefill ? 1 : config_.chunk_rows;
   limits.plan.layers = model_->model->config().layers;
   limits.end_ids = model_->end_ids;
+  limits.prefix_cache = config_.prefix_cache;
   limits.lease = config_.lease;
   limits.backlog_tokens = config_.backlog_tokens;
   limits.headroom_tokens = config_.headroom_tokens;

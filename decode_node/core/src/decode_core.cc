@@ -222,7 +222,8 @@ void DecodeCore::on(const handoff::CommitVerified& event, Instant now) {
     return;
   }
   Job& job = jobs_.at(request->second);
-  engine::SequenceSpec spec = worker::spec_of(job.work, limits_.end_ids, now);
+  engine::SequenceSpec spec =
+      worker::spec_of(job.work, limits_, pools_.config().block_positions, now);
   spec.generated.insert(spec.generated.end(), event.commit.tokens.ids.begin(),
                         event.commit.tokens.ids.end());
   Result<engine::Sequence> sequence =
@@ -435,7 +436,7 @@ protocol::Load DecodeCore::load() const {
   }
   load.handoffs = static_cast<std::int32_t>(by_grant_.size());
   load.free_tokens =
-      static_cast<std::int64_t>(pools_.free_blocks(0)) * pools_.config().block_positions;
+      static_cast<std::int64_t>(pools_.available_blocks(0)) * pools_.config().block_positions;
   load.capacity_tokens =
       static_cast<std::int64_t>(pools_.config().groups[0].blocks) * pools_.config().block_positions;
   return load;

@@ -91,6 +91,7 @@ class EngineBench {
     local.context_length = model_.context_length;
     local.token_budget = options_.engine.token_budget;
     local.chunk_rows = options_.engine.chunk_rows;
+    local.prefix_cache = false;  // every row is computed
     return engine::LocalRunner::create(*model_.model, local);
   }
 

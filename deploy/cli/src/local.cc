@@ -30,6 +30,7 @@ Result<std::unique_ptr<LocalModel>> LocalModel::load(const worker::WorkerConfig&
   options.token_budget = config.token_budget;
   options.chunk_rows =
       config.sequential_prefill ? engine::sequential_prefill_rows : config.chunk_rows;
+  options.prefix_cache = config.prefix_cache;
   BATON_ASSIGN(out->runner_, engine::LocalRunner::create(*out->model_.model, options));
   return out;
 }

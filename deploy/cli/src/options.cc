@@ -68,6 +68,9 @@ void add_engine(CLI::App& app, worker::WorkerConfig& engine, const std::string& 
   app.add_flag("--sequential-prefill", engine.sequential_prefill,
                "Compute prompts one token at a time (a check: slow, the same bits)")
       ->group(group);
+  app.add_flag("!--no-prefix-cache", engine.prefix_cache,
+               "Compute prompts of a batch whole, also where they begin alike (the same bits)")
+      ->group(group);
 }
 
 /// Options of both kinds of node that `baton up` hands on as they are.

@@ -57,8 +57,8 @@ Result<engine::Sequence> PrefillCore::admit(const protocol::Prefill& message, In
   if (jobs_.size() >= limits_.requests || load().backlog_tokens > limits_.backlog_tokens) {
     return Error(Reason::overloaded, "the prefill worker's queue is full");
   }
-  return engine::Sequence::for_prefill(worker::spec_of(message.work, limits_.end_ids, now),
-                                       limits_.model);
+  return engine::Sequence::for_prefill(
+      worker::spec_of(message.work, limits_, pools_.config().block_positions, now), limits_.model);
 }
 
 void PrefillCore::refuse(const OwnerRef& to, const AttemptKey& key, const Error& error) {
@@ -230,9 +230,18 @@ engine::StepPlan PrefillCore::next_step(Instant now) {
   step_ = std::move(decision.step);
   for (const engine::PrefillRows& rows : step_.prefill) {
     Job* job = job_of(rows.sequence);
-    if (job != nullptr && !job->started) job->started = now;
+    if (job != nullptr && !job->started) note_start(*job, rows, now);
   }
   return step_;
+}
+
+/// `rows`: its first ones, which begin where the cached prefix ends.
+void PrefillCore::note_start(Job& job, const engine::PrefillRows& rows, Instant now) {
+  job.started = now;
+  job.cached_tokens = rows.first_position;
+  if (table_.find(rows.sequence)->uses_prefix_cache()) {
+    effects_.push_back(worker::PrefixLookedUp{job.length, job.cached_tokens});
+  }
 }
 
 void PrefillCore::refresh_source(Job& job) {
@@ -296,6 +305,7 @@ void PrefillCore::sampled(Job& job, const engine::TokenEvent& event, Instant now
   }
   tokens.times.queue = *job.started - job.received;
   tokens.times.prefill = now - *job.started;
+  tokens.cached_tokens = job.cached_tokens;
   job.tokens = tokens;
   send(job.owner, tokens);
   if (job.needs_target && !event.finish) {
@@ -384,7 +394,7 @@ protocol::Load PrefillCore::load() const {
   }
   if (rest.rows > 0) load.backlog = rates_.predict(rest);
   load.free_tokens =
-      static_cast<std::int64_t>(pools_.free_blocks(0)) * pools_.config().block_positions;
+      static_cast<std::int64_t>(pools_.available_blocks(0)) * pools_.config().block_positions;
   load.capacity_tokens =
       static_cast<std::int64_t>(pools_.config().groups[0].blocks) * pools_.config().block_positions;
   return load;

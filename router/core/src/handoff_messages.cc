@@ -83,6 +83,10 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Tokens& message, In
   if (entry->prefill == from && !std::exchange(entry->token_of_attempt, true)) {
     entry->facts.times.queue += message.times.queue;
     entry->facts.times.prefill += message.times.prefill;
+    if (entry->base == 0) {  // later attempts find what the request itself has left
+      const auto prompt = std::ssize(entry->submission.work.prompt_ids);
+      entry->facts.cached_tokens = std::min<std::int64_t>(message.cached_tokens, prompt);
+    }
     if (entry->state == State::placed || entry->state == State::prefilling) {
       entry->state = State::transferring;
       entry->state_deadline = now + limits_.handoff_wait;

@@ -4,14 +4,15 @@
 #include <utility>
 
 #include "baton/base/check.h"
+#include "baton/prefix/chain.h"
 
 namespace baton::router {
 
 using protocol::AttemptKey;
 using protocol::FinishReason;
 
-HandoffTable::HandoffTable(TableLimits limits, std::uint64_t seed)
-    : limits_(limits), random_(seed) {}
+HandoffTable::HandoffTable(TableLimits limits, std::uint64_t seed, std::string prefix_secret)
+    : limits_(limits), random_(seed), prefix_secret_(std::move(prefix_secret)) {}
 
 std::vector<TableEffect> HandoffTable::take_effects() { return std::exchange(effects_, {}); }
 
@@ -105,6 +106,8 @@ protocol::Work HandoffTable::work_of(const Entry& entry, Instant now) const {
   const auto left =
       std::chrono::duration_cast<std::chrono::milliseconds>(entry.submission.deadline - now);
   work.deadline_ms = std::max<std::int64_t>(1, left.count());
+  // One salt for all: requests of one cluster share their prefixes.
+  work.prefix_root = prefix::root(prefix_secret_, *entry.fingerprint, "").value();
   return work;
 }
 

@@ -1,5 +1,8 @@
 #include "config.h"
 
+#include <fstream>
+#include <iterator>
+
 #include "baton/net/io/bind.h"
 
 namespace baton::router {
@@ -32,6 +35,20 @@ void add_waits(ConfigTable& table, RouterConfig& c) {
 
 }  // namespace
 
+Result<std::string> prefix_secret(const RouterConfig& config) {
+  if (config.prefix_secret_file.empty()) return std::string();
+  std::ifstream file(config.prefix_secret_file, std::ios::binary);
+  std::string secret(std::istreambuf_iterator<char>(file), {});
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+  constexpr std::size_t shortest = 16;
+  constexpr std::size_t longest = 4096;
+  if (!file || secret.size() < shortest || secret.size() > longest) {
+    return Error(Reason::bad_config, "prefix_secret_file: " + config.prefix_secret_file +
+                                         " must be a file of 16 to 4096 bytes");
+  }
+  return secret;
+}
+
 void add_options(ConfigTable& table, RouterConfig& c) {
   table.add("node", &c.node, "Name of this router, unique among live processes");
   table.add("listen", &c.listen, "Address of the API; port 0: any free");
@@ -47,6 +64,8 @@ void add_options(ConfigTable& table, RouterConfig& c) {
   table.add("connections", &c.max_connections, IntRange{1, 1'000'000}, "Most HTTP connections");
   table.add("connections_per_address", &c.max_connections_per_address, IntRange{0, 1'000'000},
             "Most HTTP connections of one client address; 0: no limit");
+  table.add_path("prefix_secret_file", &c.prefix_secret_file,
+                 "File with the secret that keys cached prefixes; the same for all routers");
   add_waits(table, c);
   table.add_enum("log_level", &c.log_level,
                  {{"debug", LogLevel::debug},

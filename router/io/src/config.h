@@ -25,12 +25,16 @@ struct RouterConfig {
   Duration drain_delay{};  ///< from SIGTERM to the first refusal, for load balancers to notice
   Duration drain_grace = std::chrono::seconds(25);
   TableLimits table;
+  std::string prefix_secret_file;  ///< empty: what routers without one share
   std::int64_t max_requests = 4096;
   std::int64_t max_queue = 256;
   std::int64_t max_connections = 4096;
   std::int64_t max_connections_per_address = 64;
   LogLevel log_level = LogLevel::info;
 };
+
+/// The secret of the cluster's prefix chains. Reason::bad_config when its file is no secret.
+Result<std::string> prefix_secret(const RouterConfig& config);
 
 void add_options(ConfigTable& table, RouterConfig& config);
 

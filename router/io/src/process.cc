@@ -26,13 +26,13 @@ TableLimits table_limits(const RouterConfig& config) {
 
 }  // namespace
 
-RouterProcess::RouterProcess(const RouterConfig& config)
+RouterProcess::RouterProcess(const RouterConfig& config, std::string prefix_secret)
     : config_(config),
       node_(config.node.empty() ? "router-" + std::to_string(getpid()) : config.node),
       epoch_(random_epoch()),
       registry_("router", node_.value()),
       probe_(registry_),
-      table_(table_limits(config), random_seed()),
+      table_(table_limits(config), random_seed(), std::move(prefix_secret)),
       signals_(loop_.context(), SIGINT, SIGTERM) {}
 
 int RouterProcess::run() {
@@ -221,7 +221,12 @@ int router_main(int argc, const char* const* argv) {
       break;
   }
   configure_logging("router", config.log_level);
-  return RouterProcess(config).run();
+  Result<std::string> secret = prefix_secret(config);
+  if (!secret) {
+    log_error("{}", secret.error().message());
+    return exit_config;
+  }
+  return RouterProcess(config, std::move(*secret)).run();
 }
 
 }  // namespace baton::router

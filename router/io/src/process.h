@@ -25,7 +25,7 @@ namespace baton::router {
 
 class RouterProcess final : public WorkerEvents {
  public:
-  explicit RouterProcess(const RouterConfig& config);
+  RouterProcess(const RouterConfig& config, std::string prefix_secret);
   int run();
 
   void worker_up(Worker worker) override;

@@ -91,7 +91,7 @@ void RequestRun::finish(FinishReason finish, const RequestFacts& facts) {
   const std::string rest = by_stop_string ? "" : text_.flush();
   if (!rest.empty()) write_text(rest);
   const auto count = static_cast<std::int64_t>(tokens_.size());
-  const Usage usage{spec_.prompt_tokens, count, 0};
+  const Usage usage{spec_.prompt_tokens, count, facts.cached_tokens};
   if (spec_.request.stream) {
     finish_stream(finish, facts, usage);
   } else {

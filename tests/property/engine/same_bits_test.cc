@@ -131,7 +131,9 @@ class SameBits : public testing::TestWithParam<Parameter> {
   /// Each request alone, its prompt in one piece.
   std::vector<Completion> reference(models::Model& model, std::span<const Request> requests) {
     std::vector<Completion> out;
-    const auto runner = LocalRunner::create(model, options(512, 512)).value();
+    LocalOptions alone = options(512, 512);
+    alone.prefix_cache = false;
+    const auto runner = LocalRunner::create(model, alone).value();
     for (const Request& request : requests) {
       out.push_back(runner->complete(spec_of(request)).value());
     }
@@ -193,6 +195,48 @@ TEST_P(SameBits, PreemptionOnAPoolOfHalfTheDemandChangesNothing) {
   const auto expected = reference(*machine_.model, growing);
   const LocalOptions half = options(demand / 2, 32);
   EXPECT_GT(expect_batch_equal(*machine_.model, growing, expected, half), 0);
+}
+
+/// Prompts that share any number of leading ids with each other, and some that are repeated whole.
+std::vector<Request> requests_that_share(const test::RandomModel& model, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::vector<TokenId> trunk = test::random_tokens(110, model.vocabulary, seed);
+  std::vector<Request> out;
+  for (int i = 0; i < 12; ++i) {
+    Request request;
+    request.prompt.assign(trunk.begin(), trunk.begin() + static_cast<int>(random() % 110));
+    const auto own = test::random_tokens(1 + static_cast<int>(random() % 40), model.vocabulary,
+                                         seed * 100 + static_cast<std::uint64_t>(i));
+    request.prompt.insert(request.prompt.end(), own.begin(), own.end());
+    if (i % 4 == 3) request.prompt = out.back().prompt;
+    request.params.temperature = i % 2 == 0 ? 0.0f : 0.8f;
+    request.params.seed = seed + static_cast<std::uint64_t>(i);
+    request.params.max_tokens = 8 + static_cast<std::int64_t>(random() % 20);
+    out.push_back(std::move(request));
+  }
+  return out;
+}
+
+TEST_P(SameBits, APrefixHitOfAnyLengthChangesNothingAndOnlyTheRestIsComputed) {
+  const auto requests = requests_that_share(GetParam().model.model, 9);
+  const auto expected = reference(*machine_.model, requests);
+  const auto runner = LocalRunner::create(*machine_.model, options(2'048, 24)).value();
+  std::int64_t hits = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::uint64_t before = runner->counters().prefill_rows;
+    const Completion completion = runner->complete(spec_of(requests[i])).value();
+    expect_equal(completion, expected[i], "hit");
+    const std::int64_t uncached = std::ssize(requests[i].prompt) - completion.cached_tokens;
+    EXPECT_EQ(runner->counters().prefill_rows - before, static_cast<std::uint64_t>(uncached));
+    hits += completion.cached_tokens > 0;
+  }
+  EXPECT_GT(hits, 5);
+}
+
+TEST_P(SameBits, PrefixHitsEvictionAndPreemptionTogetherChangeNothing) {
+  const auto requests = requests_that_share(GetParam().model.model, 10);
+  const auto expected = reference(*machine_.model, requests);
+  expect_batch_equal(*machine_.model, requests, expected, options(320, 32));
 }
 
 TEST_P(SameBits, EverySetOfAClassComputesTheBitsOfItsDefinition) {

@@ -34,6 +34,7 @@ class NodeFixture : public testing::Test {
     out.prompt_ids.assign(prompt, 3);
     out.sampling.max_tokens = max_tokens;
     out.deadline_ms = 60'000;
+    out.prefix_root.emplace();
     return out;
   }
 
@@ -142,7 +143,7 @@ class NodeFixture : public testing::Test {
   void expect_baseline() {
     for (int group = 0; group < core().pools().groups(); ++group) {
       const kvcache::PoolCounts counts_now = core().pools().counts(group);
-      EXPECT_EQ(counts_now.free, counts_now.total);
+      EXPECT_EQ(counts_now.free + counts_now.cached, counts_now.total);
       EXPECT_EQ(counts_now.quarantined, 0);
       EXPECT_THAT(counts_now.references, testing::Each(0));
     }
@@ -161,6 +162,8 @@ class NodeFixture : public testing::Test {
         to_driver.push_back(std::move(driver->command));
       } else if (auto* count = std::get_if<Counted>(&effect)) {
         ++counts[count->what];
+      } else if (auto* looked_up = std::get_if<PrefixLookedUp>(&effect)) {
+        lookups.push_back(*looked_up);
       }
     }
   }
@@ -172,6 +175,7 @@ class NodeFixture : public testing::Test {
   std::vector<protocol::Message> to_pair;
   std::vector<handoff::EngineCommand> to_driver;
   std::map<Countable, int> counts;
+  std::vector<PrefixLookedUp> lookups;
 
  private:
   bool leaves(engine::SequenceId id, engine::StepEvents& events) {

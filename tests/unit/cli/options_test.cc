@@ -58,15 +58,17 @@ TEST(Options, WithoutAModelTheDefaultOneOfTheCacheFolderIsUsed) {
 }
 
 TEST(Options, CompleteReadsSamplingAndEngineOptions) {
-  const auto complete = parsed<CompleteOptions>(
-      {"complete", "Once", "--local", "--max-tokens", "7", "--temperature", "0.5", "--seed", "-3",
-       "--logits-digest", "--sequential-prefill", "--cache-dtype", "f32", "--chunk-rows", "32"});
+  const auto complete =
+      parsed<CompleteOptions>({"complete", "Once", "--local", "--max-tokens", "7", "--temperature",
+                               "0.5", "--seed", "-3", "--logits-digest", "--sequential-prefill",
+                               "--no-prefix-cache", "--cache-dtype", "f32", "--chunk-rows", "32"});
   EXPECT_EQ(complete.prompt, "Once");
   EXPECT_EQ(complete.sampling.max_tokens, 7);
   EXPECT_EQ(complete.sampling.temperature, 0.5);
   EXPECT_EQ(complete.sampling.seed, -3);
   EXPECT_TRUE(complete.sampling.logits_digest);
   EXPECT_TRUE(complete.engine.sequential_prefill);
+  EXPECT_FALSE(complete.engine.prefix_cache);
   EXPECT_EQ(complete.engine.cache_dtype, tensor::CacheDtype::f32);
   EXPECT_EQ(complete.engine.chunk_rows, 32);
 }

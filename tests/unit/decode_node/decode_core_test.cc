@@ -47,7 +47,7 @@ TEST_F(DecodeFixture, TheLastTokenFinishesAndFreesTheBlocks) {
   EXPECT_EQ(finished.facts.first_step_rows, 1);
   EXPECT_EQ(finished.facts.cache_before, 20);
   EXPECT_EQ(finished.facts.cache_after, 21);
-  EXPECT_EQ(core_.pools().free_blocks(0), 8);
+  EXPECT_EQ(core_.pools().available_blocks(0), 8);
   EXPECT_FALSE(core_.idle());  // the ids are kept until Release
   say(protocol::Release{key(1)});
   expect_baseline();
@@ -212,7 +212,7 @@ TEST_F(DecodeFixture, HeadroomIsGivenUpBeforeAReservationIsRefused) {
   reserve(key(1), 60, 20);  // 60 + 16: five blocks
   reserve(key(2), 40, 20);  // 40 + 16 would be four, 41 are three
   EXPECT_EQ(told<protocol::Granted>().size(), 2U);
-  EXPECT_EQ(core_.pools().free_blocks(0), 0);
+  EXPECT_EQ(core_.pools().available_blocks(0), 0);
 }
 
 TEST_F(DecodeFixture, MoreRequestsThanItMayHoldAreRefused) {

@@ -129,7 +129,7 @@ TEST(Engine, ACancelledSequenceFreesItsBlocksBetweenLayersAndTheOthersAreUnmoved
   std::int32_t free_after = 0;
   watcher.on_layer = [&](int layer) {
     if (layer == 1) watcher.cancel.insert(dropped);
-    if (layer == 2) free_after = worker.pools.free_blocks(0);
+    if (layer == 2) free_after = worker.pools.available_blocks(0);
   };
   const StepPlan plan{.prefill = {{kept, 0, 5}, {dropped, 0, 40}}};
   const auto events = worker.engine.step(plan, &watcher).value();

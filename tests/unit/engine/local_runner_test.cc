@@ -51,6 +51,7 @@ class LocalRunnerTest : public testing::Test {
   Completion reference(std::int64_t length, std::uint64_t seed) {
     LocalOptions options = options_of(4'000);
     options.token_budget = options.chunk_rows = options.cache.chunk_rows = 4'000;
+    options.prefix_cache = false;
     return runner_of(model_, options)->complete(spec_of(length, seed)).value();
   }
 
@@ -135,6 +136,45 @@ TEST_F(LocalRunnerTest, API18APromptThatCanNeverFitIsRefusedAtOnce) {
   EXPECT_EQ(runner->submit(spec).error().reason(), Reason::prompt_exceeds_pool);
   spec = spec_of(4'090, 1);
   EXPECT_EQ(runner->submit(spec).error().reason(), Reason::context_length_exceeded);
+}
+
+TEST_F(LocalRunnerTest, PFX03OfARepeatedPromptOnlyWhatIsNotCachedIsComputed) {
+  const auto runner = runner_of(model_, options_of(1'000));
+  for (int time = 0; time < 5; ++time) {
+    const std::uint64_t before = runner->counters().prefill_rows;
+    const Completion completion = runner->complete(spec_of(160, 4)).value();
+    expect_equal(completion, reference(160, 4));
+    const std::int64_t expected_hit = time == 0 ? 0 : 144;
+    EXPECT_EQ(completion.cached_tokens, expected_hit);
+    EXPECT_EQ(runner->counters().prefill_rows - before,
+              static_cast<std::uint64_t>(160 - expected_hit));
+  }
+  EXPECT_TRUE(at_baseline(*runner));
+}
+
+TEST_F(LocalRunnerTest, TheNextTurnOfAConversationStartsBehindTheAnswer) {
+  const auto runner = runner_of(model_, options_of(1'000));
+  const Completion first = runner->complete(spec_of(40, 51)).value();
+  SequenceSpec turn = spec_of(40, 51);
+  turn.prompt.insert(turn.prompt.end(), first.tokens.begin(), first.tokens.end());
+  turn.prompt.push_back(17);
+  const std::int64_t length = std::ssize(turn.prompt);
+  LocalOptions without = options_of(1'000);
+  without.prefix_cache = false;
+  const Completion expected = runner_of(model_, without)->complete(turn).value();
+  const Completion second = runner->complete(turn).value();
+  expect_equal(second, expected);
+  // The last id of the answer was never an input.
+  EXPECT_EQ(second.cached_tokens, (length - 2) / 16 * 16);
+}
+
+TEST_F(LocalRunnerTest, SwitchedOffThePrefixCacheKeepsNothing) {
+  LocalOptions options = options_of(1'000);
+  options.prefix_cache = false;
+  const auto runner = runner_of(model_, options);
+  runner->complete(spec_of(160, 4)).value();
+  EXPECT_EQ(runner->complete(spec_of(160, 4)).value().cached_tokens, 0);
+  for (int g = 0; g < runner->pools().groups(); ++g) EXPECT_EQ(runner->pools().counts(g).cached, 0);
 }
 
 TEST_F(LocalRunnerTest, AnOutcomeIsTakenOnceAndTokensAreReportedInOrder) {

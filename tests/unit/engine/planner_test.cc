@@ -210,8 +210,8 @@ TEST(Planner, EveryPlanOfARandomWorldCanBePreparedAndTheWorldEnds) {
         if (table.find(id)->append(1)) table.remove(id, pools);
       }
     }
-    EXPECT_EQ(pools.free_blocks(0), 14);
-    EXPECT_EQ(pools.free_blocks(1), 8);
+    EXPECT_EQ(pools.available_blocks(0), 14);
+    EXPECT_EQ(pools.available_blocks(1), 8);
   }
   EXPECT_GT(preempted, 10u);
 }

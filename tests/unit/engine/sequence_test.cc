@@ -208,10 +208,10 @@ TEST(Sequence, RemovingASequenceFreesItsBlocksAndMayBeRepeated) {
   kvcache::BlockPools pools = small_pools();
   SequenceTable table;
   const SequenceId id = add_decoding(table, pools, 20);
-  EXPECT_EQ(pools.free_blocks(0), 6);
+  EXPECT_EQ(pools.available_blocks(0), 6);
   table.remove(id, pools);
   table.remove(id, pools);
-  EXPECT_EQ(pools.free_blocks(0), 8);
+  EXPECT_EQ(pools.available_blocks(0), 8);
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ TEST_F(StepTest, ADecodeRowAtTheWrongPositionIsRefusedAndTakesNothing) {
   for (const std::int64_t position : {0, 15, 17}) {
     EXPECT_EQ(refusal({.decode = {{id, position}}}), Reason::length_mismatch);
   }
-  EXPECT_EQ(pools_.free_blocks(0), 3);
+  EXPECT_EQ(pools_.available_blocks(0), 3);
   EXPECT_TRUE(prepare_step({.decode = {{id, 16}}}, table_, pools_).has_value());
-  EXPECT_EQ(pools_.free_blocks(0), 2);
+  EXPECT_EQ(pools_.available_blocks(0), 2);
 }
 
 TEST_F(StepTest, APromptOfOneTokenIsNotTakenForADecodeStep) {
@@ -49,7 +49,7 @@ TEST_F(StepTest, UnknownSequencesAndFullPoolsAreTypedErrors) {
   EXPECT_EQ(refusal({.decode = {{SequenceId(77), 0}}}), Reason::invalid_request);
   const SequenceId id = add_prompt(table_, 65);
   EXPECT_EQ(refusal({.prefill = {{id, 0, 10}}}), Reason::no_space);
-  EXPECT_EQ(pools_.free_blocks(0), 4);
+  EXPECT_EQ(pools_.available_blocks(0), 4);
 }
 
 }  // namespace

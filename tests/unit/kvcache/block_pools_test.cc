@@ -30,7 +30,7 @@ TEST(BlockPools, AnAllocationThatOneGroupCannotServeTakesNothingFromTheOthers) {
   EXPECT_TRUE(pools.extend(blocks, {0, 2 * 16}));
   EXPECT_FALSE(pools.extend(blocks, {32, 33}));
   EXPECT_EQ(blocks.group(0).size(), 2u);
-  EXPECT_EQ(pools.free_blocks(0), 6);
+  EXPECT_EQ(pools.available_blocks(0), 6);
 }
 
 TEST(BlockPools, ExtendingWithinTheLastBlockTakesNothing) {
@@ -112,7 +112,7 @@ TEST(BlockPools, ABlockLeftByEveryHolderButAnOpenReceiveIsInQuarantineAndNotReus
   EXPECT_EQ(pools.freed_by_release(blocks), (std::vector<std::int64_t>{0}));
   pools.release(blocks);
   EXPECT_EQ(pools.counts(0).quarantined, 1);
-  EXPECT_EQ(pools.free_blocks(0), 0);
+  EXPECT_EQ(pools.available_blocks(0), 0);
   SequenceBlocks other;
   EXPECT_FALSE(pools.extend(other, {0, 1}));
   pools.unhold(0, receiving, HolderKind::open_receive);
@@ -145,7 +145,7 @@ TEST(BlockPools, FreedBlocksAreListedOnceForPoisoning) {
   ASSERT_TRUE(pools.extend(blocks, {0, 20}));
   EXPECT_TRUE(pools.take_freed().empty());
   pools.release(blocks);
-  EXPECT_EQ(pools.take_freed(), (std::vector<FreedBlock>{{0, 0}, {0, 1}}));
+  EXPECT_EQ(pools.take_freed(), (std::vector<FreedBlock>{{0, 1}, {0, 0}}));
   EXPECT_TRUE(pools.take_freed().empty());
 }
 

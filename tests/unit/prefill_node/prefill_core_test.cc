@@ -38,9 +38,9 @@ TEST_F(PrefillFixture, AnAcceptedHandoffFreesTheBlocksOnceNoSendIsOpen) {
   accept(key(1));
   ASSERT_EQ(told<protocol::HandoffEnded>().size(), 1U);
   EXPECT_TRUE(told<protocol::HandoffEnded>()[0].accepted);
-  EXPECT_EQ(core_.pools().free_blocks(0), 6);  // a send may still read
+  EXPECT_EQ(core_.pools().available_blocks(0), 6);  // a send may still read
   idle(source());
-  EXPECT_EQ(core_.pools().free_blocks(0), 8);
+  EXPECT_EQ(core_.pools().available_blocks(0), 8);
   say(protocol::Release{key(1)});
   EXPECT_EQ(told<protocol::Gone>().size(), 1U);
   expect_baseline();
@@ -52,7 +52,7 @@ TEST_F(PrefillFixture, AFailedHandoffKeepsTheBlocksForAnotherTarget) {
   step();
   event(handoff::SourceFailed{source(), key(1), Reason::worker_lost, "lost", {}});
   EXPECT_FALSE(told<protocol::HandoffEnded>().back().accepted);
-  EXPECT_EQ(core_.pools().free_blocks(0), 6);
+  EXPECT_EQ(core_.pools().available_blocks(0), 6);
   target(key(1, 1, 2));
   EXPECT_EQ(commands<handoff::SetTarget>().back().key, key(1, 1, 2));
 }

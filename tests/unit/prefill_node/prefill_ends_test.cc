@@ -65,7 +65,7 @@ TEST_P(PrefillEnd, GivesEverythingBack) {
   // Blocks of a source stay pinned until the transport says that no send is open.
   const auto sources = commands<handoff::BeginSource>();
   if (!sources.empty()) {
-    EXPECT_LT(core_.pools().free_blocks(0), 8);
+    EXPECT_LT(core_.pools().available_blocks(0), 8);
     for (const auto& each : sources) idle(each.source);
   }
   expect_baseline();
@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(PrefillFixture, LeasesRunOutWhileNothingIsComputed) {  // HNG-04
   for (std::uint64_t i = 1; i <= 4; ++i) prefill(key(i));
   for (int i = 0; i < 4; ++i) step();
-  EXPECT_EQ(core_.pools().free_blocks(0), 0);
+  EXPECT_EQ(core_.pools().available_blocks(0), 0);
   pass(5s);
   EXPECT_EQ(counted(Countable::lease_expired), 4);
   for (const auto& each : commands<handoff::BeginSource>()) idle(each.source);

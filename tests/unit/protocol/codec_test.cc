@@ -20,10 +20,11 @@ Work work() {
   work.sampling.stop_ids = {2};
   work.sampling.logit_bias = {{3, -1.5f}};
   work.deadline_ms = 1000;
+  work.prefix_root.emplace().bytes.fill(9);
   return work;
 }
 
-Grant grant() { return {99, 17, {{0, 4, 0, {{5, 2, 7}, {9, 1, 1}}}}}; }
+Grant grant() { return {99, 17, {{0, 4, 0, {{5, 2, 7}, {9, 1, 1}}, 3}}}; }
 
 Tokens tokens() {
   Tokens out;
@@ -33,6 +34,7 @@ Tokens tokens() {
   out.digests = {{1, 2}, {3, 4}};
   out.logprobs = {{-0.5f, {{5, -0.5f}, {8, -2.0f}}}, {-1.0f, {}}};
   out.times.queue = Duration(12);
+  out.cached_tokens = 48;
   return out;
 }
 
@@ -115,6 +117,8 @@ TEST(Codec, FieldsArriveWithTheirValues) {
   EXPECT_EQ(reserve.work, work());
   const Result<Envelope> granted = decode(encode({here, there, Granted{key, grant()}}));
   EXPECT_EQ(std::get<Granted>(granted->message).grant, grant());
+  const Result<Envelope> sampled = decode(encode({here, there, tokens()}));
+  EXPECT_EQ(std::get<Tokens>(sampled->message).cached_tokens, 48);
 }
 
 TEST(Codec, R26_TruncatedAndMutatedMessagesAreTypedErrorsOrOtherMessages) {

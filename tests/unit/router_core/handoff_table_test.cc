@@ -24,6 +24,49 @@ TEST_F(Table, APlacedRequestReservesAndPrefillsAtOnce) {
   EXPECT_EQ(last<protocol::Prefill>("p0").work.deadline_ms, 600'000);
 }
 
+TEST_F(Table, MET08WhatPrefillTookFromItsPrefixCacheIsCountedOnceForTheRequest) {
+  protocol::Tokens first = tokens(key, 0, {20});
+  first.cached_tokens = 2;
+  say("p0", first);
+  EXPECT_EQ(table.facts(id)->cached_tokens, 2);
+  first.cached_tokens = 3;
+  say("p0", first);
+  EXPECT_EQ(table.facts(id)->cached_tokens, 2);
+  // A later attempt finds what the first one left.
+  down("p0");
+  up("p0", 2);
+  protocol::Tokens second = tokens({id, {2, 2}}, 1, {21});
+  second.cached_tokens = 3;
+  say("p0", second, 2);
+  EXPECT_EQ(delivered(id).size(), 2U);
+  EXPECT_EQ(table.facts(id)->cached_tokens, 2);
+}
+
+TEST_F(Table, ALiarsCachedTokensAreNoMoreThanThePrompt) {
+  protocol::Tokens first = tokens(key, 0, {20});
+  first.cached_tokens = 1'000'000;
+  say("p0", first);
+  EXPECT_EQ(table.facts(id)->cached_tokens, 3);
+}
+
+TEST_F(Table, BothLegsGetOnePrefixRootAndRoutersOfOneSecretTheSame) {
+  const auto root = last<protocol::Prefill>("p0").work.prefix_root;
+  ASSERT_TRUE(root.has_value());
+  EXPECT_EQ(last<protocol::Reserve>("d0").work.prefix_root, root);
+  const auto root_of = [&](std::uint64_t seed, const std::string& secret) {
+    table = HandoffTable(TableLimits{}, seed, secret);
+    sent.clear();
+    up("p0");
+    up("d0");
+    submit(9);
+    return last<protocol::Prefill>("p0").work.prefix_root;
+  };
+  EXPECT_EQ(root_of(8, ""), root);
+  const auto keyed = root_of(7, "a secret");
+  EXPECT_NE(keyed, root);
+  EXPECT_EQ(root_of(9, "a secret"), keyed);
+}
+
 TEST_F(Table, OneTokenNeedsNoDecodeWorker) {
   submit(2, 1);
   EXPECT_EQ(count<protocol::Reserve>("d0"), 1U);

@@ -34,14 +34,24 @@ TEST(Convert, EverySamplingFieldReachesTheEngine) {
   in.logit_bias = {{6, -1.5F}};
   in.logprobs = 3;
   in.logits_digest = true;
+  work.prefix_root.emplace();
+  NodeLimits limits;
+  limits.end_ids = {8};
   const Instant now = Instant{} + std::chrono::seconds(7);
-  const engine::SequenceSpec spec = spec_of(work, {8}, now);
+  const engine::SequenceSpec spec = spec_of(work, limits, 32, now);
   EXPECT_THAT(spec.prompt, testing::ElementsAre(1, 2));
   EXPECT_THAT(spec.generated, testing::ElementsAre(3));
   EXPECT_THAT(spec.end_ids, testing::ElementsAre(8));
   EXPECT_EQ(spec.arrival, now);
   EXPECT_EQ(spec.deadline, now + std::chrono::milliseconds(1500));
   EXPECT_TRUE(spec.logits_digest);
+  ASSERT_TRUE(spec.prefix.has_value());
+  EXPECT_EQ(spec.prefix->block_positions(), 32);
+  limits.prefix_cache = false;
+  EXPECT_FALSE(spec_of(work, limits, 32, now).prefix.has_value());
+  work.prefix_root.reset();
+  limits.prefix_cache = true;
+  EXPECT_FALSE(spec_of(work, limits, 32, now).prefix.has_value());
   const engine::SamplingParams& out = spec.params;
   EXPECT_EQ(out.temperature, 0.5F);
   EXPECT_EQ(out.top_k, 4);
@@ -100,10 +110,10 @@ TEST(Pins, OutliveTheSequenceAndAreTakenOnce) {
   pins.add(blocks, cache, kvcache::HolderKind::send_pin);
   EXPECT_EQ(cache.counts(0).references[1], 3);
   cache.release(blocks);
-  EXPECT_EQ(cache.free_blocks(0), 5);
+  EXPECT_EQ(cache.available_blocks(0), 5);
   pins.release(cache, kvcache::HolderKind::send_pin);
-  EXPECT_EQ(cache.free_blocks(0), 8);
-  EXPECT_EQ(cache.free_blocks(1), 8);
+  EXPECT_EQ(cache.available_blocks(0), 8);
+  EXPECT_EQ(cache.available_blocks(1), 8);
   pins.release(cache, kvcache::HolderKind::send_pin);  // nothing is left to release
 }
 

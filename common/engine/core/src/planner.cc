@@ -1,6 +1,7 @@
 #include "baton/engine/core/planner.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -19,7 +20,7 @@ class Planner {
   Planner(const SequenceTable& table, const kvcache::BlockPools& pools, const RateModel& rates,
           const PlanLimits& limits)
       : table_(table), pools_(pools), rates_(rates), limits_(limits) {
-    for (int g = 0; g < pools.groups(); ++g) free_.push_back(pools.free_blocks(g));
+    for (int g = 0; g < pools.groups(); ++g) free_.push_back(pools.available_blocks(g));
   }
 
   void add_decode_rows(bool leave_room_for_prefill);
@@ -30,7 +31,9 @@ class Planner {
   std::vector<Candidate> in_phase(Phase phase) const;
   std::vector<Candidate> decode_candidates(bool leave_room_for_prefill) const;
   bool gone(SequenceId id) const { return gone_.contains(id); }
-  bool try_take(const Sequence& sequence, std::int64_t end, std::int64_t keep_free);
+  std::int64_t start_of(const Candidate& candidate) const;
+  std::vector<std::int64_t> need_of(const Candidate& candidate, std::int64_t end) const;
+  bool try_take(const Candidate& candidate, std::int64_t end, std::int64_t keep_free);
   std::vector<Candidate> victims_of(SequenceId id) const;
   bool make_room(SequenceId id, const Sequence& sequence);
   void give_up(SequenceId id);
@@ -38,7 +41,9 @@ class Planner {
 
   std::int64_t step_rows() const;
   std::int64_t rows_allowed(std::int64_t first_position, std::int64_t at_most) const;
-  std::int64_t fitting_chunk(const Sequence& sequence, std::int64_t count, std::int64_t keep_free);
+  std::int64_t fitting_chunk(const Candidate& candidate, std::int64_t count,
+                             std::int64_t keep_free);
+  void look_up_prefix(const Candidate& candidate);
   void start_prefills(std::vector<Candidate> candidates, std::int64_t budget);
   void top_up_prefills(std::int64_t budget);
   void break_deadlock();
@@ -47,8 +52,9 @@ class Planner {
   const kvcache::BlockPools& pools_;
   const RateModel& rates_;
   const PlanLimits& limits_;
-  std::vector<std::int64_t> free_;  // blocks per group that the plan has not used yet
-  std::set<SequenceId> gone_;       // preempted or given up by this plan
+  std::vector<std::int64_t> free_;           // blocks per group that the plan has not used yet
+  std::map<SequenceId, std::int64_t> hits_;  // cached prefixes of those that may start
+  std::set<SequenceId> gone_;                // preempted or given up by this plan
   PlanDecision decision_;
 };
 
@@ -60,8 +66,23 @@ std::vector<Candidate> Planner::in_phase(Phase phase) const {
   return out;
 }
 
-bool Planner::try_take(const Sequence& sequence, std::int64_t end, std::int64_t keep_free) {
-  const auto need = pools_.need(sequence.blocks(), sequence.coverage(end));
+/// The position of its next row.
+std::int64_t Planner::start_of(const Candidate& candidate) const {
+  const auto hit = hits_.find(candidate.first);
+  return hit == hits_.end() ? candidate.second->cached() : hit->second;
+}
+
+std::vector<std::int64_t> Planner::need_of(const Candidate& candidate, std::int64_t end) const {
+  const Sequence& sequence = *candidate.second;
+  kvcache::Coverage span = sequence.coverage(end);
+  const auto hit = hits_.find(candidate.first);
+  if (hit == hits_.end()) return pools_.need(sequence.blocks(), span);
+  span.next = hit->second;
+  return pools_.need_after_prefix(sequence.prefix_keys(), hit->second, span);
+}
+
+bool Planner::try_take(const Candidate& candidate, std::int64_t end, std::int64_t keep_free) {
+  const auto need = need_of(candidate, end);
   for (std::size_t g = 0; g < free_.size(); ++g) {
     if (need[g] > 0 && need[g] + keep_free > free_[g]) return false;
   }
@@ -95,7 +116,7 @@ std::vector<Candidate> Planner::victims_of(SequenceId id) const {
 /// Preempts as many younger sequences as it takes; nobody when that would not be enough.
 bool Planner::make_room(SequenceId id, const Sequence& sequence) {
   const std::int64_t end = sequence.cached() + 1;
-  if (try_take(sequence, end, 0)) return true;
+  if (try_take({id, &sequence}, end, 0)) return true;
   const auto need = pools_.need(sequence.blocks(), sequence.coverage(end));
   std::vector<std::int64_t> free = free_;
   std::size_t count = 0;
@@ -112,7 +133,7 @@ bool Planner::make_room(SequenceId id, const Sequence& sequence) {
   }
   if (!enough()) return false;
   for (std::size_t i = 0; i < count; ++i) preempt(victims[i].first, *victims[i].second);
-  return try_take(sequence, end, 0);
+  return try_take({id, &sequence}, end, 0);
 }
 
 /// Those that decode in this step: all, or as many as the step limit allows, the ones that have
@@ -169,18 +190,23 @@ std::int64_t Planner::rows_allowed(std::int64_t first_position, std::int64_t at_
 }
 
 /// Takes blocks for the greatest chunk of at most `count` rows that they allow; 0: none.
-std::int64_t Planner::fitting_chunk(const Sequence& sequence, std::int64_t count,
+std::int64_t Planner::fitting_chunk(const Candidate& candidate, std::int64_t count,
                                     std::int64_t keep_free) {
-  const std::int64_t first = sequence.cached();
-  if (first + count < sequence.length()) {
+  const std::int64_t first = start_of(candidate);
+  if (first + count < candidate.second->length()) {
     const std::int64_t aligned = (first + count) / chunk_alignment * chunk_alignment;
     if (aligned > first) count = aligned - first;
   }
   // Full groups are reserved whole and do not depend on the chunk; window groups do.
   for (; count > 0; count /= 2) {
-    if (try_take(sequence, first + count, keep_free)) return count;
+    if (try_take(candidate, first + count, keep_free)) return count;
   }
   return 0;
+}
+
+void Planner::look_up_prefix(const Candidate& candidate) {
+  const std::int64_t hit = candidate.second->cached_prefix(pools_);
+  if (hit > 0) hits_[candidate.first] = hit;
 }
 
 void Planner::start_prefills(std::vector<Candidate> candidates, std::int64_t budget) {
@@ -191,23 +217,26 @@ void Planner::start_prefills(std::vector<Candidate> candidates, std::int64_t bud
   const std::int64_t share = candidates.size() > 1 ? std::max<std::int64_t>(budget / 2, 1) : budget;
   const auto decoding = static_cast<std::int64_t>(decision_.step.decode.size());
   bool may_start = true;
-  for (const auto& [id, sequence] : candidates) {
+  for (const Candidate& candidate : candidates) {
+    const auto& [id, sequence] = candidate;
     const bool started = !sequence->blocks().empty();
     if (gone(id) || (!started && !may_start)) continue;
-    const std::int64_t left = sequence->length() - sequence->cached();
+    if (!started) look_up_prefix(candidate);
+    const std::int64_t first = start_of(candidate);
+    const std::int64_t left = sequence->length() - first;
     const std::int64_t room = budget - decision_.step.shape.rows;
     const std::int64_t wanted = std::min({left, room, share, limits_.chunk_rows});
-    const std::int64_t allowed =
-        rows_allowed(sequence->cached(), std::max<std::int64_t>(wanted, 0));
+    const std::int64_t allowed = rows_allowed(first, std::max<std::int64_t>(wanted, 0));
     if (allowed == 0) break;
-    const std::int64_t count = fitting_chunk(*sequence, allowed, started ? 0 : decoding);
+    const std::int64_t count = fitting_chunk(candidate, allowed, started ? 0 : decoding);
     if (count == 0) {
       // Nobody overtakes a prompt that waits for memory, or a long one might wait for ever.
       may_start = may_start && started;
       continue;
     }
-    decision_.step.prefill.push_back({id, sequence->cached(), count});
-    decision_.step.shape.add(sequence->cached(), count);
+    if (hits_.contains(id)) decision_.step.hits.push_back({id, first});
+    decision_.step.prefill.push_back({id, first, count});
+    decision_.step.shape.add(first, count);
   }
 }
 
@@ -225,9 +254,9 @@ void Planner::top_up_prefills(std::int64_t budget) {
       more = std::max<std::int64_t>((end + more) / chunk_alignment * chunk_alignment - end, 0);
     }
     // Blocks up to `end` were counted already: only what lies beyond them is taken here.
-    kvcache::Coverage span = sequence.coverage(end + more);
-    const auto have = pools_.need(sequence.blocks(), sequence.coverage(end));
-    const auto want = pools_.need(sequence.blocks(), span);
+    const Candidate candidate{rows.sequence, &sequence};
+    const auto have = need_of(candidate, end);
+    const auto want = need_of(candidate, end + more);
     bool fits = more > 0;
     for (std::size_t g = 0; g < free_.size(); ++g) fits = fits && want[g] - have[g] <= free_[g];
     if (!fits) continue;

@@ -81,6 +81,8 @@ Result<Sequence> Sequence::make(SequenceSpec spec, const ModelLimits& limits) {
     for (const TokenId id : spec.generated) sequence.count_seen(id, true);
   }
   sequence.ids_.insert(sequence.ids_.end(), spec.generated.begin(), spec.generated.end());
+  sequence.chain_ = std::move(spec.prefix);
+  if (sequence.chain_) sequence.chain_->extend(sequence.ids_);
   return sequence;
 }
 
@@ -90,7 +92,8 @@ Result<Sequence> Sequence::for_prefill(SequenceSpec spec, const ModelLimits& lim
 
 Result<Sequence> Sequence::for_decode(SequenceSpec spec, const ModelLimits& limits,
                                       std::int64_t cached, kvcache::SequenceBlocks& blocks,
-                                      const kvcache::BlockPools& pools) {
+                                      const kvcache::BlockPools& pools,
+                                      std::vector<std::int64_t> whole_from) {
   const std::int64_t length = static_cast<std::int64_t>(spec.prompt.size() + spec.generated.size());
   if (spec.generated.empty() || cached != length - 1) {
     return Error(Reason::length_mismatch, "decode continues " + std::to_string(spec.prompt.size()) +
@@ -105,6 +108,7 @@ Result<Sequence> Sequence::for_decode(SequenceSpec spec, const ModelLimits& limi
   sequence.phase_ = Phase::decode;
   sequence.cached_ = cached;
   sequence.blocks_ = std::move(blocks);
+  sequence.whole_from_ = std::move(whole_from);
   return sequence;
 }
 
@@ -117,6 +121,33 @@ kvcache::Coverage Sequence::coverage(std::int64_t end) const {
   return {.next = cached_, .end = end, .reserve_end = phase_ == Phase::prefill ? length() : 0};
 }
 
+std::span<const prefix::Key> Sequence::prefix_keys() const {
+  return chain_ ? chain_->keys() : std::span<const prefix::Key>();
+}
+
+std::int64_t Sequence::cached_prefix(const kvcache::BlockPools& pools) const {
+  if (phase_ != Phase::prefill || cached_ != 0 || !blocks_.empty()) return 0;
+  return pools.cached_prefix(prefix_keys(), length() - 1);
+}
+
+void Sequence::take_prefix(kvcache::BlockPools& pools, std::int64_t length) {
+  BATON_CHECK(phase_ == Phase::prefill && cached_ == 0 && length < this->length());
+  std::vector<std::int64_t> first;
+  for (int g = 0; g < pools.groups(); ++g) first.push_back(pools.first_visible(g, length));
+  for (const std::int64_t held : pools.take_indexed(blocks_, prefix_keys(), first, length)) {
+    BATON_CHECK(held == length);
+  }
+  cached_ = length;
+  if (last_step_ == 0) prefix_hit_ = length;
+}
+
+void Sequence::seal_from(std::int64_t begin, kvcache::BlockPools& pools) const {
+  const std::int64_t size = pools.config().block_positions;
+  if (chain_ && begin / size < cached_ / size) {
+    pools.seal(blocks_, chain_->keys(), begin, cached_, whole_from_);
+  }
+}
+
 bool Sequence::reserve(kvcache::BlockPools& pools, std::int64_t end) {
   return pools.extend(blocks_, coverage(end));
 }
@@ -126,12 +157,14 @@ void Sequence::advance(std::int64_t rows, std::uint64_t step, kvcache::BlockPool
   BATON_CHECK(phase_ == Phase::prefill || (phase_ == Phase::decode && rows == 1));
   cached_ += rows;
   last_step_ = step;
+  seal_from(cached_ - rows, pools);
   pools.drop_invisible(blocks_, cached_);
 }
 
 std::optional<Finish> Sequence::append(TokenId id) {
   BATON_CHECK(phase_ != Phase::finished && cached_ == length());
   ids_.push_back(id);
+  if (chain_) chain_->extend(ids_);
   if (counts_seen(params_)) count_seen(id, true);
   phase_ = Phase::decode;
   if (std::binary_search(stop_ids_.begin(), stop_ids_.end(), id)) {
@@ -147,6 +180,7 @@ void Sequence::preempt(kvcache::BlockPools& pools) {
   BATON_CHECK(phase_ != Phase::finished);
   release(pools);
   cached_ = 0;
+  whole_from_.clear();
   phase_ = Phase::prefill;
 }
 

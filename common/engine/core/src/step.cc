@@ -1,5 +1,6 @@
 #include "baton/engine/core/step.h"
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -24,7 +25,27 @@ Error wrong_start(SequenceId id, std::int64_t position, std::int64_t cached) {
                                        ", its cache holds " + std::to_string(cached)};
 }
 
-Result<void> check_rows(const StepPlan& plan, SequenceTable& table) {
+/// Where each sequence that takes a cached prefix begins.
+Result<std::map<SequenceId, std::int64_t>> check_hits(const StepPlan& plan, SequenceTable& table,
+                                                      const kvcache::BlockPools& pools) {
+  std::map<SequenceId, std::int64_t> starts;
+  std::set<SequenceId> listed;
+  for (const PrefixHit& hit : plan.hits) {
+    BATON_ASSIGN(const Sequence* sequence,
+                 sequence_in(Phase::prefill, hit.sequence, table, listed));
+    const std::int64_t cached = sequence->cached_prefix(pools);
+    if (hit.positions < 1 || hit.positions > cached) {
+      return Error(Reason::length_mismatch, "step: a prefix of " + std::to_string(hit.positions) +
+                                                " positions of which " + std::to_string(cached) +
+                                                " are cached");
+    }
+    starts[hit.sequence] = hit.positions;
+  }
+  return starts;
+}
+
+Result<void> check_rows(const StepPlan& plan, SequenceTable& table,
+                        std::map<SequenceId, std::int64_t> starts) {
   std::set<SequenceId> listed;
   for (const DecodeRow& row : plan.decode) {
     BATON_ASSIGN(const Sequence* sequence, sequence_in(Phase::decode, row.sequence, table, listed));
@@ -36,8 +57,10 @@ Result<void> check_rows(const StepPlan& plan, SequenceTable& table) {
   for (const PrefillRows& rows : plan.prefill) {
     BATON_ASSIGN(const Sequence* sequence,
                  sequence_in(Phase::prefill, rows.sequence, table, listed));
-    if (rows.first_position != sequence->cached()) {
-      return wrong_start(rows.sequence, rows.first_position, sequence->cached());
+    const auto hit = starts.extract(rows.sequence);
+    const std::int64_t cached = hit.empty() ? sequence->cached() : hit.mapped();
+    if (rows.first_position != cached) {
+      return wrong_start(rows.sequence, rows.first_position, cached);
     }
     if (rows.count < 1 || rows.count > sequence->length() - rows.first_position) {
       return Error(Reason::invalid_request,
@@ -45,13 +68,21 @@ Result<void> check_rows(const StepPlan& plan, SequenceTable& table) {
                        std::to_string(sequence->length() - rows.first_position) + " are left");
     }
   }
+  if (!starts.empty()) {
+    return Error(Reason::invalid_request, "step: a cached prefix for a sequence without rows");
+  }
   return ok();
 }
 
 }  // namespace
 
 Result<void> prepare_step(const StepPlan& plan, SequenceTable& table, kvcache::BlockPools& pools) {
-  BATON_TRY(check_rows(plan, table));
+  BATON_ASSIGN(auto starts, check_hits(plan, table, pools));
+  BATON_TRY(check_rows(plan, table, std::move(starts)));
+  // Before any other block is taken: that could evict them.
+  for (const PrefixHit& hit : plan.hits) {
+    table.find(hit.sequence)->take_prefix(pools, hit.positions);
+  }
   const Error no_space(Reason::no_space, "step: a cache pool has too few free blocks");
   for (const DecodeRow& row : plan.decode) {
     if (!table.find(row.sequence)->reserve(pools, row.position + 1)) return no_space;

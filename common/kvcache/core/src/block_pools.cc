@@ -5,38 +5,9 @@
 
 #include "baton/base/check.h"
 
-#include "free_runs.h"
+#include "pool_group.h"
 
 namespace baton::kvcache {
-
-struct BlockState {
-  Generation generation = 0;
-  std::array<std::int32_t, holder_kinds> references{};
-
-  bool held() const {
-    return std::any_of(references.begin(), references.end(), [](auto n) { return n > 0; });
-  }
-  bool quarantined() const {
-    return references[static_cast<std::size_t>(HolderKind::open_receive)] > 0 &&
-           references[static_cast<std::size_t>(HolderKind::sequence)] == 0 &&
-           references[static_cast<std::size_t>(HolderKind::send_pin)] == 0;
-  }
-};
-
-struct BlockPools::Group {
-  explicit Group(const PoolGroup& config)
-      : free(config.blocks), blocks(static_cast<std::size_t>(config.blocks)) {}
-
-  BlockState& state(std::int32_t block) { return blocks[static_cast<std::size_t>(block)]; }
-  const BlockState& state(std::int32_t block) const {
-    return blocks[static_cast<std::size_t>(block)];
-  }
-
-  FreeRuns free;
-  std::vector<BlockState> blocks;
-  std::array<std::int64_t, holder_kinds> references{};
-  std::int32_t quarantined = 0;
-};
 
 BlockPools::BlockPools(PoolConfig config) : config_(std::move(config)) {
   BATON_CHECK(config_.block_positions > 0 && !config_.groups.empty());
@@ -78,15 +49,19 @@ std::int64_t BlockPools::end_in(int group, const Coverage& span) const {
   return full ? std::max(span.end, span.reserve_end) : span.end;
 }
 
+/// Blocks that a sequence that has those below position `have` takes for the span.
+std::int64_t BlockPools::need_from(int group, std::int64_t have, const Coverage& span) const {
+  const std::int64_t begin = std::max(have, std::min(first_visible(group, span.next), span.end));
+  return blocks_for(begin, end_in(group, span));
+}
+
 std::vector<std::int64_t> BlockPools::need(const SequenceBlocks& blocks,
                                            const Coverage& span) const {
   std::vector<std::int64_t> out;
   for (int g = 0; g < groups(); ++g) {
     const std::int64_t have =
         blocks.empty() ? 0 : static_cast<std::int64_t>(blocks.group(g).size());
-    const std::int64_t begin =
-        std::max(have * config_.block_positions, std::min(first_visible(g, span.next), span.end));
-    out.push_back(blocks_for(begin, end_in(g, span)));
+    out.push_back(need_from(g, have * config_.block_positions, span));
   }
   return out;
 }
@@ -105,18 +80,20 @@ bool BlockPools::could_fit(std::int64_t positions, std::int64_t chunk) const {
   return true;
 }
 
-std::int32_t BlockPools::free_blocks(int group) const { return at(group).free.count(); }
+std::int32_t BlockPools::available_blocks(int group) const {
+  return at(group).free.count() + at(group).index.idle_count();
+}
 
 double BlockPools::usage(int group) const {
-  const Group& pool = at(group);
-  const auto total = static_cast<double>(pool.blocks.size());
-  return (total - pool.free.count()) / total;
+  const auto total = static_cast<double>(at(group).blocks.size());
+  return (total - available_blocks(group)) / total;
 }
 
 PoolCounts BlockPools::counts(int group) const {
   const Group& pool = at(group);
   return {.total = static_cast<std::int32_t>(pool.blocks.size()),
           .free = pool.free.count(),
+          .cached = pool.index.idle_count(),
           .references = pool.references,
           .quarantined = pool.quarantined};
 }
@@ -137,6 +114,7 @@ std::vector<std::int64_t> BlockPools::freed_by_release(const SequenceBlocks& blo
 
 void BlockPools::add_reference(Group& group, std::int32_t block, HolderKind kind) {
   BlockState& state = group.state(block);
+  group.index.busy(block);
   group.quarantined -= state.quarantined() ? 1 : 0;
   ++state.references[static_cast<std::size_t>(kind)];
   ++group.references[static_cast<std::size_t>(kind)];
@@ -152,8 +130,21 @@ void BlockPools::drop_reference(int index, std::int32_t block, HolderKind kind) 
   --group.references[static_cast<std::size_t>(kind)];
   group.quarantined += state.quarantined() ? 1 : 0;
   if (state.held()) return;
+  if (group.index.contains(block)) return group.index.idle(block);
   group.free.give(block);
   if (config_.record_freed) freed_.push_back({index, block});
+}
+
+/// Appends `count` (<= available_blocks()) blocks to `out`.
+void BlockPools::take_blocks(int group, std::int32_t count, std::int32_t hint,
+                             std::vector<std::int32_t>& out) {
+  Group& pool = at(group);
+  while (pool.free.count() < count) {
+    const std::int32_t block = pool.index.evict();
+    pool.free.give(block);
+    if (config_.record_freed) freed_.push_back({group, block});
+  }
+  pool.free.take(count, hint, out);
 }
 
 bool BlockPools::extend(SequenceBlocks& blocks, const Coverage& span) {
@@ -161,7 +152,7 @@ bool BlockPools::extend(SequenceBlocks& blocks, const Coverage& span) {
   drop_invisible(blocks, span.next);
   const std::vector<std::int64_t> wanted = need(blocks, span);
   for (int g = 0; g < groups(); ++g) {
-    if (wanted[static_cast<std::size_t>(g)] > free_blocks(g)) return false;
+    if (wanted[static_cast<std::size_t>(g)] > available_blocks(g)) return false;
   }
   if (blocks.empty()) blocks.groups_.resize(groups_.size());
   const auto takes = [](std::int64_t count) { return count > 0; };
@@ -175,7 +166,7 @@ bool BlockPools::extend(SequenceBlocks& blocks, const Coverage& span) {
       table.first_held_ = size - static_cast<std::size_t>(count);
     const std::int32_t hint = table.size() > 0 ? table.blocks_.back() + 1 : -1;
     table.blocks_.resize(size - static_cast<std::size_t>(count), -1);
-    at(g).free.take(count, hint, table.blocks_);
+    take_blocks(g, count, hint, table.blocks_);
     table.generations_.resize(size, last_generation_);
     for (std::size_t i = size - static_cast<std::size_t>(count); i < size; ++i) {
       at(g).state(table.blocks_[i]).generation = last_generation_;
@@ -199,9 +190,10 @@ void BlockPools::drop_invisible(SequenceBlocks& blocks, std::int64_t next) {
 
 void BlockPools::release(SequenceBlocks& blocks) {
   for (std::size_t g = 0; g < blocks.groups_.size(); ++g) {
+    // Backwards: a prefix is worth more than what continues it, so it is evicted later.
     const BlockTable& table = blocks.groups_[g];
-    for (std::size_t i = table.first_held_; i < table.size(); ++i) {
-      drop_reference(static_cast<int>(g), table.blocks_[i], HolderKind::sequence);
+    for (std::size_t i = table.size(); i > table.first_held_; --i) {
+      drop_reference(static_cast<int>(g), table.blocks_[i - 1], HolderKind::sequence);
     }
   }
   blocks.groups_.clear();
@@ -212,10 +204,10 @@ bool BlockPools::replace(SequenceBlocks& blocks, int group, std::size_t index) {
   BATON_CHECK(!blocks.empty());
   BlockTable& table = blocks.groups_[static_cast<std::size_t>(group)];
   BATON_CHECK(index >= table.first_held() && index < table.size());
-  if (pool.free.count() == 0) return false;
+  if (available_blocks(group) == 0) return false;
   const std::int32_t hint = index > table.first_held() ? table.blocks_[index - 1] + 1 : -1;
   std::vector<std::int32_t> fresh;
-  pool.free.take(1, hint, fresh);
+  take_blocks(group, 1, hint, fresh);
   const std::int32_t old = std::exchange(table.blocks_[index], fresh.front());
   table.generations_[index] = ++last_generation_;
   pool.state(fresh.front()).generation = last_generation_;

@@ -4,8 +4,8 @@
 
 namespace baton::worker {
 
-engine::SequenceSpec spec_of(const protocol::Work& work, const std::vector<TokenId>& end_ids,
-                             Instant now) {
+engine::SequenceSpec spec_of(const protocol::Work& work, const NodeLimits& limits,
+                             int block_positions, Instant now) {
   const protocol::Sampling& in = work.sampling;
   engine::SequenceSpec spec;
   spec.prompt = work.prompt_ids;
@@ -26,7 +26,10 @@ engine::SequenceSpec spec_of(const protocol::Work& work, const std::vector<Token
   for (const auto& [id, bias] : in.logit_bias) out.logit_bias.push_back({id, bias});
   if (in.logprobs >= 0) out.logprobs = in.logprobs;
   spec.logits_digest = in.logits_digest;
-  spec.end_ids = end_ids;
+  spec.end_ids = limits.end_ids;
+  if (limits.prefix_cache && work.prefix_root) {
+    spec.prefix.emplace(prefix::Key(*work.prefix_root), block_positions);
+  }
   spec.arrival = now;
   spec.deadline = now + std::chrono::milliseconds(work.deadline_ms);
   return spec;

@@ -21,6 +21,7 @@ struct LocalOptions {
   std::int64_t context_length = 0;  ///< 0: the model's own
   std::int64_t token_budget = 512;  ///< rows of a step
   std::int64_t chunk_rows = 512;    ///< rows of one chunk; 1: sequential prefill
+  bool prefix_cache = true;         ///< requests start with what earlier ones have left of them
   bool poison_freed = false;
 };
 
@@ -39,6 +40,7 @@ struct Completion {
   std::vector<Logprobs> logprobs;         ///< one per token, when asked for
   Finish finish = Finish::length;
   int preemptions = 0;
+  std::int64_t cached_tokens = 0;  ///< of the prompt, taken from the prefix cache
   LocalTimes times;
 };
 
@@ -86,6 +88,7 @@ class LocalRunner {
   models::Model& model_;
   ModelLimits limits_;
   PlanLimits plan_limits_;
+  bool prefix_cache_;
   kvcache::Arena arena_;
   kvcache::BlockPools pools_;
   SequenceTable table_;

@@ -28,6 +28,8 @@ struct GrantGroup {
   std::uint32_t block_units = 1;
   std::uint32_t first_unit = 0;  ///< > 0 when a window makes earlier units unnecessary
   std::vector<SlotRun> slots;
+  /// So many units from first_unit on are here already, whole, and are not to be sent.
+  std::uint32_t held_units = 0;
   friend bool operator==(const GrantGroup&, const GrantGroup&) = default;
 };
 

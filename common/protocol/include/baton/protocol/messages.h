@@ -15,10 +15,11 @@
 #include "baton/base/reason.h"
 #include "baton/base/time.h"
 #include "baton/protocol/data_plane.h"
+#include "baton/protocol/work.h"
 
 namespace baton::protocol {
 
-inline constexpr std::uint32_t protocol_version = 1;
+inline constexpr std::uint32_t protocol_version = 2;
 
 enum class Role : std::uint8_t { router = 1, prefill = 2, decode = 3 };
 
@@ -27,39 +28,6 @@ struct AttemptKey {
   RequestId request;
   Attempt attempt;
   friend bool operator==(const AttemptKey&, const AttemptKey&) = default;
-};
-
-/// Everything that decides which token comes next, given the logits.
-struct Sampling {
-  float temperature = 1;
-  std::int32_t top_k = 0;  ///< 0: off
-  float top_p = 1;
-  float min_p = 0;
-  float repetition_penalty = 1;
-  float presence_penalty = 0;
-  float frequency_penalty = 0;
-  std::uint64_t seed = 0;
-  std::int32_t max_tokens = 0;  ///< >= 1; set by the router
-  std::int32_t min_tokens = 0;
-  bool ignore_eos = false;
-  std::vector<TokenId> stop_ids;
-  std::vector<std::pair<TokenId, float>> logit_bias;
-  std::int32_t logprobs = -1;  ///< -1: none; else this many alternatives beside the chosen token
-  bool logits_digest = false;
-  friend bool operator==(const Sampling&, const Sampling&) = default;
-};
-
-/// What both legs need to compute or to continue a request. After tokens were sent, generated_ids
-/// holds them; prefill then covers prompt and generated ids and the next token has first_index.
-struct Work {
-  std::vector<TokenId> prompt_ids;
-  std::vector<TokenId> generated_ids;
-  Sampling sampling;
-  std::int64_t deadline_ms = 0;  ///< remaining
-  std::int64_t length() const {
-    return static_cast<std::int64_t>(prompt_ids.size() + generated_ids.size());
-  }
-  friend bool operator==(const Work&, const Work&) = default;
 };
 
 // ---- hello ----
@@ -175,6 +143,7 @@ struct Tokens {
   std::vector<Digest128> digests;  ///< of the logits rows; empty unless asked for
   std::vector<Logprob> logprobs;   ///< empty unless asked for
   PhaseTimes times;                ///< what this worker measured so far
+  std::int64_t cached_tokens = 0;  ///< of prefill: positions that it took from its prefix cache
 };
 enum class FinishReason : std::uint8_t { stop = 1, length = 2, error = 3, cancelled = 4 };
 /// The attempt ended on this worker; repeated on every new connection until Release.

@@ -36,6 +36,7 @@ struct WorkerConfig {
   Duration drain_grace = std::chrono::seconds(25);
   std::int64_t backlog_tokens = 1'000'000;
   std::int64_t headroom_tokens = 64;
+  bool prefix_cache = true;
   bool poison_freed = false;  ///< fills freed blocks (tests)
   LogLevel log_level = LogLevel::info;
 };

@@ -54,6 +54,7 @@ class PrefillCore final : public worker::NodeCore {
     Instant received;
     std::optional<Instant> started;
     std::int64_t prompt_rows = 0;
+    std::int64_t cached_tokens = 0;  ///< taken from the prefix cache
   };
 
   void on(const handoff::OwnerRef& from, const protocol::Prefill& message, Instant arrived,
@@ -74,6 +75,7 @@ class PrefillCore final : public worker::NodeCore {
 
   Result<engine::Sequence> admit(const protocol::Prefill& message, Instant now) const;
   void refuse(const handoff::OwnerRef& to, const protocol::AttemptKey& key, const Error& error);
+  void note_start(Job& job, const engine::PrefillRows& rows, Instant now);
   void refresh_source(Job& job);
   void send_target(Job& job);
   void sampled(Job& job, const engine::TokenEvent& event, Instant now);

@@ -25,7 +25,8 @@ namespace baton::router {
 
 class HandoffTable {
  public:
-  HandoffTable(TableLimits limits, std::uint64_t seed);
+  /// `prefix_secret`: the cluster's, keys the prefix chains; the same on every router.
+  HandoffTable(TableLimits limits, std::uint64_t seed, std::string prefix_secret = {});
 
   /// Reason::overloaded when the table is full; then nothing was taken.
   Result<void> submit(Submission submission, Instant now);
@@ -144,6 +145,7 @@ class HandoffTable {
 
   TableLimits limits_;
   std::mt19937_64 random_;
+  std::string prefix_secret_;
   Workers workers_;
   std::map<RequestId, Entry> entries_;
   std::set<RequestId> queue_;

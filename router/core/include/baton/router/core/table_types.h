@@ -54,6 +54,7 @@ struct RequestFacts {
   protocol::StepFacts prefill;
   protocol::StepFacts decode;
   protocol::HandoffFacts handoff;
+  std::int64_t cached_tokens = 0;  ///< of the prompt, that prefill took from its prefix cache
   int attempts = 1;
   NodeId prefill_node;
   NodeId decode_node;

@@ -6,7 +6,8 @@
 // gets at most half of a step's rows, so that short prompts pass a long one. Memory: when a
 // decoding sequence cannot grow, the youngest sequence that holds blocks and is younger than it is
 // preempted; if there is none it waits. A prompt starts only when all of it fits (HNG-14) beside
-// one more block for each decoding sequence, and prompts start in order.
+// one more block for each decoding sequence, and prompts start in order. A prompt that starts takes
+// what the prefix cache holds of it and is computed from there on.
 #pragma once
 
 #include <cstdint>

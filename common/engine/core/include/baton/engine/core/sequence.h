@@ -15,6 +15,7 @@
 #include "baton/base/time.h"
 #include "baton/engine/core/sampling_params.h"
 #include "baton/kvcache/core/block_pools.h"
+#include "baton/prefix/chain.h"
 
 namespace baton::engine {
 
@@ -36,6 +37,9 @@ struct SequenceSpec {
   std::uint32_t choice = 0;
   Instant arrival{};
   Instant deadline = Instant::max();
+  /// Of the request's root, in the block size of the pools; none: takes no cached prefix and leaves
+  /// none behind.
+  std::optional<prefix::Chain> prefix{};
 };
 
 /// A generated end id is `stop` even when it is the last one that max_tokens allows.
@@ -60,10 +64,12 @@ class Sequence {
 
   /// Continues at position `cached`, whose cache is in `blocks` (taken only on success). Refused
   /// with Reason::length_mismatch unless cached == prompt + generated - 1, there is a generated id
-  /// (the decode step's input) and the blocks cover what is cached.
+  /// (the decode step's input) and the blocks cover what is cached. `whole_from`: per group the
+  /// first position that is cached; empty: 0 in each.
   static Result<Sequence> for_decode(SequenceSpec spec, const ModelLimits& limits,
                                      std::int64_t cached, kvcache::SequenceBlocks& blocks,
-                                     const kvcache::BlockPools& pools);
+                                     const kvcache::BlockPools& pools,
+                                     std::vector<std::int64_t> whole_from = {});
 
   Phase phase() const { return phase_; }
   /// Positions whose keys and values are cached.
@@ -93,14 +99,29 @@ class Sequence {
   std::span<const TokenId> masked_ids() const;
   /// Number of the last step that had rows of it; 0 before the first.
   std::uint64_t last_step() const { return last_step_; }
+  /// Does it take cached prefixes and leave its own?
+  bool uses_prefix_cache() const { return chain_.has_value(); }
+  /// Names its whole blocks; empty without a prefix chain.
+  std::span<const prefix::Key> prefix_keys() const;
+  /// Positions that it took from the prefix cache when it was first started.
+  std::int64_t prefix_hit() const { return prefix_hit_; }
+
+  /// Positions that it could take from the prefix cache now: 0 once it holds blocks, and never all
+  /// of its length, whose last row must be computed.
+  std::int64_t cached_prefix(const kvcache::BlockPools& pools) const;
+  /// Starts with the cached prefix of `length` (<= cached_prefix()) positions.
+  void take_prefix(kvcache::BlockPools& pools, std::int64_t length);
 
   /// Makes room for [0, end) (see kvcache::Coverage); a prefill reserves length(). False, and
   /// nothing taken, when a pool is short.
   [[nodiscard]] bool reserve(kvcache::BlockPools& pools, std::int64_t end);
   kvcache::Coverage coverage(std::int64_t end) const;
 
-  /// `rows` more positions are cached. Drops what a window has left behind.
+  /// `rows` more positions are cached, in every layer. Blocks that are whole now are indexed; drops
+  /// what a window has left behind.
   void advance(std::int64_t rows, std::uint64_t step, kvcache::BlockPools& pools);
+  /// Indexes the whole blocks that it was made with (for_decode).
+  void seal(kvcache::BlockPools& pools) const { seal_from(0, pools); }
   /// The id sampled from the last row; requires cached() == length().
   std::optional<Finish> append(TokenId id);
   /// Drops the cache; the sequence will be prefilled again from its ids.
@@ -112,6 +133,7 @@ class Sequence {
   Sequence() = default;
   static Result<Sequence> make(SequenceSpec spec, const ModelLimits& limits);
   void count_seen(TokenId id, bool is_generated);
+  void seal_from(std::int64_t begin, kvcache::BlockPools& pools) const;
 
   std::vector<TokenId> ids_;
   std::int64_t prompt_length_ = 0;
@@ -128,6 +150,9 @@ class Sequence {
   std::uint64_t last_step_ = 0;
   std::vector<SeenToken> seen_;
   kvcache::SequenceBlocks blocks_;
+  std::optional<prefix::Chain> chain_;
+  std::vector<std::int64_t> whole_from_;
+  std::int64_t prefix_hit_ = 0;
 };
 
 /// The sequences of a worker, in order of admission.

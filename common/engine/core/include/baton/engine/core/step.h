@@ -20,6 +20,14 @@ struct PrefillRows {
   friend bool operator==(const PrefillRows&, const PrefillRows&) = default;
 };
 
+/// A sequence that starts here takes so many positions from the prefix cache; its rows begin there.
+struct PrefixHit {
+  SequenceId sequence;
+  std::int64_t positions = 0;
+
+  friend bool operator==(const PrefixHit&, const PrefixHit&) = default;
+};
+
 /// One row: the last generated id at `position`, which is the cached length. After it the cache
 /// holds position + 1.
 struct DecodeRow {
@@ -45,17 +53,18 @@ struct StepShape {
 struct StepPlan {
   std::vector<DecodeRow> decode{};
   std::vector<PrefillRows> prefill{};
+  std::vector<PrefixHit> hits{};
   StepShape shape{};
   Duration predicted{};
 
   bool empty() const { return decode.empty() && prefill.empty(); }
 };
 
-/// Checks every row against its sequence, then takes the blocks that the step writes. Fails, with
-/// nothing changed, when a sequence is unknown, listed twice or in the other phase
-/// (Reason::invalid_request), or when a row does not start at the cached length
-/// (Reason::length_mismatch); with Reason::no_space when a pool is short (blocks taken for earlier
-/// rows stay with their sequences).
+/// Checks every row against its sequence, then takes the cached prefixes, then the blocks that the
+/// step writes. Fails, with nothing changed, when a sequence is unknown, listed twice or in the
+/// other phase (Reason::invalid_request), or when a prefix is not cached or a row does not start
+/// where the cached length or its prefix ends (Reason::length_mismatch); with Reason::no_space when
+/// a pool is short (blocks taken for earlier rows stay with their sequences).
 Result<void> prepare_step(const StepPlan& plan, SequenceTable& table, kvcache::BlockPools& pools);
 
 }  // namespace baton::engine

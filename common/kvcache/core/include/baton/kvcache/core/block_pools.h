@@ -1,14 +1,21 @@
-// The block pools of a worker, one per layer group: who holds which block, in which generation.
+// The block pools of a worker, one per layer group: who holds which block, in which generation, and
+// which whole blocks are kept under their prefix's key for sequences to come.
 // Pure bookkeeping: it knows no memory, no network and no clock, and is used by one thread.
+//
+// A block is held, cached (indexed under a key, held by nobody) or free. What is taken comes from
+// the free ones first, then from the cached ones, the longest unused first. A block that is indexed
+// is whole and never written again; its generation stays the same until it is evicted.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "baton/base/result.h"
 #include "baton/kvcache/core/block_table.h"
+#include "baton/prefix/chain.h"
 
 namespace baton::kvcache {
 
@@ -33,10 +40,11 @@ struct PoolConfig {
   bool record_freed = false;
 };
 
-/// What the counters must show again when nothing is running: free == total, all else 0.
+/// What the counters must show again when nothing is running: free + cached == total, all else 0.
 struct PoolCounts {
   std::int32_t total = 0;
   std::int32_t free = 0;
+  std::int32_t cached = 0;                              ///< indexed and held by nobody
   std::array<std::int64_t, holder_kinds> references{};  ///< by HolderKind
   std::int32_t quarantined = 0;                         ///< held by nothing but open receives
 
@@ -80,11 +88,12 @@ class BlockPools {
   /// Could a sequence of this length, computed in chunks of at most `chunk` rows, ever fit if it
   /// had the pools to itself?
   bool could_fit(std::int64_t positions, std::int64_t chunk) const;
-  std::int32_t free_blocks(int group) const;
-  /// Share of the group's blocks that are not free, 0 to 1.
+  /// Blocks that can be taken now: free and cached ones.
+  std::int32_t available_blocks(int group) const;
+  /// Share of the group's blocks that somebody holds, 0 to 1.
   double usage(int group) const;
   PoolCounts counts(int group) const;
-  /// Blocks of the sequence that would become free if it were released, per group.
+  /// Blocks of the sequence that would become available if it were released, per group.
   std::vector<std::int64_t> freed_by_release(const SequenceBlocks& blocks) const;
 
   // --- Sequences -------------------------------------------------------------------------------
@@ -99,6 +108,30 @@ class BlockPools {
   /// Puts a fresh block with a new generation in the place of entry `index`, whose old block stays
   /// in quarantine while receives into it are open. False when no block is free.
   [[nodiscard]] bool replace(SequenceBlocks& blocks, int group, std::size_t index);
+
+  // --- Prefixes: `keys` are those of the sequence's whole blocks (prefix::Chain) -----------------
+
+  /// The greatest length, a multiple of the block size and at most `limit`, whose cache is here:
+  /// every block below it in groups of full attention, those that a query at it sees in window
+  /// groups. 0: none.
+  std::int64_t cached_prefix(std::span<const prefix::Key> keys, std::int64_t limit) const;
+  /// need() of an empty sequence that first takes the cached prefix of this length: what it takes
+  /// besides it, and those of its blocks that are available as long as nobody holds them.
+  std::vector<std::int64_t> need_after_prefix(std::span<const prefix::Key> keys,
+                                              std::int64_t length, const Coverage& span) const;
+  /// Makes the empty `blocks` hold, per group, the indexed blocks from the one with position
+  /// `first[group]` on, as far as there is one after the other and they end at or before `end`.
+  /// Returns per group the position up to which it now holds what it needs: `first[group]`, or the
+  /// end of the last block taken.
+  std::vector<std::int64_t> take_indexed(SequenceBlocks& blocks, std::span<const prefix::Key> keys,
+                                         std::span<const std::int64_t> first, std::int64_t end);
+  /// Indexes what the sequence holds of the blocks that end in (begin, end], all of them written.
+  /// `whole_from`: per group, the first position that was written; empty: 0 in each. A prefix that
+  /// is known in another block stays there.
+  void seal(const SequenceBlocks& blocks, std::span<const prefix::Key> keys, std::int64_t begin,
+            std::int64_t end, std::span<const std::int64_t> whole_from);
+  /// Takes what the sequence holds out of the index: no other will get it.
+  void forget(const SequenceBlocks& blocks);
 
   // --- Other holders ---------------------------------------------------------------------------
 
@@ -121,6 +154,9 @@ class BlockPools {
   std::int64_t end_in(int group, const Coverage& span) const;
   Group& at(int group);
   const Group& at(int group) const;
+  std::int64_t need_from(int group, std::int64_t have, const Coverage& span) const;
+  void take_blocks(int group, std::int32_t count, std::int32_t hint,
+                   std::vector<std::int32_t>& out);
   void add_reference(Group& group, std::int32_t block, HolderKind kind);
   void drop_reference(int index, std::int32_t block, HolderKind kind);
 

@@ -7,11 +7,13 @@
 #include "baton/handoff/core/types.h"
 #include "baton/kvcache/core/block_pools.h"
 #include "baton/protocol/messages.h"
+#include "baton/worker/core/node_core.h"
 
 namespace baton::worker {
 
-engine::SequenceSpec spec_of(const protocol::Work& work, const std::vector<TokenId>& end_ids,
-                             Instant now);
+/// `block_positions`: of the pools; the sequence's prefix chain is made for blocks of that size.
+engine::SequenceSpec spec_of(const protocol::Work& work, const NodeLimits& limits,
+                             int block_positions, Instant now);
 
 /// The blocks of a sequence as a handoff names them, one entry a group.
 std::vector<handoff::LocalBlocks> local_blocks(const kvcache::SequenceBlocks& blocks,

@@ -24,6 +24,7 @@ struct NodeLimits {
   std::size_t requests = 1024;              ///< in all states
   std::int64_t backlog_tokens = 1'000'000;  ///< prefill: over it, new prompts are refused
   std::int64_t headroom_tokens = 64;        ///< decode: a grant covers this beyond the prompt
+  bool prefix_cache = true;                 ///< keep whole blocks for requests to come
   Duration lease = std::chrono::seconds(5);
   std::size_t tombstones = 65'536;
 };
@@ -57,7 +58,12 @@ struct Counted {
   Reason reason = Reason::internal;  ///< of failures and refusals
   protocol::HandoffFacts facts;      ///< of accepted handoffs
 };
-using NodeEffect = std::variant<ToOwner, ToPair, ToDriver, Counted>;
+/// A request was looked up in the prefix cache when it was first given blocks.
+struct PrefixLookedUp {
+  std::int64_t query_tokens = 0;
+  std::int64_t hit_tokens = 0;
+};
+using NodeEffect = std::variant<ToOwner, ToPair, ToDriver, Counted, PrefixLookedUp>;
 
 using DriverEvent =
     std::variant<handoff::SourceAccepted, handoff::SourceFailed, handoff::SourceIdle,
