@@ -1,22 +1,30 @@
 // Each verb of the probe reaches its own series and no other.
+#include <sstream>
+
 #include "worker_rig.h"
 
 namespace baton::worker {
 namespace {
 
+/// What all series of these names add up to.
+double sum_of(const std::string& exposed, const std::vector<std::string>& names) {
+  double sum = 0;
+  std::istringstream lines(exposed);
+  for (std::string line; std::getline(lines, line);) {
+    const auto begins = [&](const std::string& name) { return line.starts_with(name + "{"); };
+    if (std::any_of(names.begin(), names.end(), begins)) sum += std::stod(line.substr(line.rfind(' ')));
+  }
+  return sum;
+}
+
+const std::vector<std::string> counters = {
+    "baton_requests_total",       "baton_refusals_total",      "baton_handoff_failures_total",
+    "baton_leases_expired_total", "baton_orphans_freed_total", "baton_preemptions_total"};
+
 class ProbeTest : public testing::Test {
  protected:
   double metric(const std::vector<std::string>& words) const {
     return value_of(registry.expose(), words);
-  }
-  /// All of these series and what they show.
-  void expect_alone(const std::string& name, const std::string& label) const {
-    std::istringstream lines(registry.expose());
-    for (std::string line; std::getline(lines, line);) {
-      if (!line.starts_with(name + "{")) continue;
-      const bool wanted = line.find("\"" + label + "\"") != std::string::npos;
-      EXPECT_EQ(line.substr(line.rfind(' ') + 1), wanted ? "1" : "0") << line;
-    }
   }
 
   metrics::Registry registry{"prefill", "p0"};
@@ -30,28 +38,19 @@ TEST_F(ProbeTest, EveryCountableHasASeriesOfItsOwn) {
     const char* label;
   };
   for (const Case& each :
-       {Case{Countable::request_finished, "baton_requests_total", "finished"},
-        Case{Countable::request_failed, "baton_requests_total", "failed"},
-        Case{Countable::request_cancelled, "baton_requests_total", "cancelled"},
-        Case{Countable::request_refused, "baton_refusals_total", "no_space"},
-        Case{Countable::handoff_failed, "baton_handoff_failures_total", "no_space"},
-        Case{Countable::lease_expired, "baton_leases_expired_total", "p0"},
-        Case{Countable::orphan_freed, "baton_orphans_freed_total", "p0"},
-        Case{Countable::preempted, "baton_preemptions_total", "p0"}}) {
+       {Case{Countable::request_finished, "baton_requests_total{", "outcome=\"finished\""},
+        Case{Countable::request_failed, "baton_requests_total{", "outcome=\"failed\""},
+        Case{Countable::request_cancelled, "baton_requests_total{", "outcome=\"cancelled\""},
+        Case{Countable::request_refused, "baton_refusals_total{", "reason=\"no_space\""},
+        Case{Countable::handoff_failed, "baton_handoff_failures_total{", "reason=\"no_space\""},
+        Case{Countable::lease_expired, "baton_leases_expired_total{", ""},
+        Case{Countable::orphan_freed, "baton_orphans_freed_total{", ""},
+        Case{Countable::preempted, "baton_preemptions_total{", ""}}) {
     metrics::Registry own("prefill", "p0");
     Probe(own, protocol::Role::prefill).counted({each.what, Reason::no_space, {}});
     const std::string text = own.expose();
-    EXPECT_EQ(value_of(text, {std::string(each.name) + "{", each.label}), 1) << each.name;
-    double sum = 0;
-    for (const char* name : {"baton_requests_total", "baton_refusals_total",
-                             "baton_handoff_failures_total", "baton_leases_expired_total",
-                             "baton_orphans_freed_total", "baton_preemptions_total"}) {
-      std::istringstream lines(text);
-      for (std::string line; std::getline(lines, line);) {
-        if (line.starts_with(std::string(name) + "{")) sum += std::stod(line.substr(line.rfind(' ')));
-      }
-    }
-    EXPECT_EQ(sum, 1) << each.name;
+    EXPECT_EQ(value_of(text, {each.name, each.label}), 1) << each.name << each.label;
+    EXPECT_EQ(sum_of(text, counters), 1) << each.name << each.label;
   }
 }
 
@@ -71,17 +70,21 @@ TEST_F(ProbeTest, ReasonsHaveALabelEach) {
   probe.frame_dropped(Reason::stale_epoch);
   probe.units_refused(Reason::out_of_range);
   probe.commit_refused(Reason::digest_mismatch);
-  expect_alone("baton_control_dropped_total", "stale_epoch");
-  expect_alone("baton_handoff_units_refused_total", "out_of_range");
-  expect_alone("baton_handoff_failures_total", "digest_mismatch");
+  const std::string text = registry.expose();
+  EXPECT_EQ(value_of(text, {"baton_control_dropped_total", "\"stale_epoch\""}), 1);
+  EXPECT_EQ(value_of(text, {"baton_handoff_units_refused_total", "\"out_of_range\""}), 1);
+  EXPECT_EQ(value_of(text, {"baton_handoff_failures_total", "\"digest_mismatch\""}), 1);
+  EXPECT_EQ(sum_of(text, {"baton_control_dropped_total", "baton_handoff_units_refused_total",
+                          "baton_handoff_failures_total"}),
+            3);
 }
 
 TEST_F(ProbeTest, StepsAddWhatIsNewSinceTheLastOne) {
   probe.step_computed({.steps = 3, .prefill_rows = 40, .decode_rows = 5});
   probe.step_computed({.steps = 4, .prefill_rows = 40, .decode_rows = 9});
   EXPECT_EQ(metric({"baton_steps_total"}), 4);
-  EXPECT_EQ(metric({"baton_forward_rows_total", "\"prefill\""}), 40);
-  EXPECT_EQ(metric({"baton_forward_rows_total", "\"decode\""}), 9);
+  EXPECT_EQ(metric({"baton_forward_rows_total", "phase=\"prefill\""}), 40);
+  EXPECT_EQ(metric({"baton_forward_rows_total", "phase=\"decode\""}), 9);
 }
 
 TEST_F(ProbeTest, BytesAreCountedByDirection) {
