@@ -36,8 +36,12 @@ std::string host_identity() {
          "/" + std::to_string(getuid());
 }
 
-Control::Control(net::EventLoop& loop, Identity identity, Probe& probe)
-    : loop_(loop), identity_(std::move(identity)), probe_(probe), client_(loop, {}) {}
+Control::Control(net::EventLoop& loop, Identity identity, Probe& probe, Clock clock)
+    : loop_(loop),
+      identity_(std::move(identity)),
+      probe_(probe),
+      clock_(std::move(clock)),
+      client_(loop, {}) {}
 
 Control::~Control() = default;
 
@@ -88,7 +92,7 @@ Control::Session& Control::add_session(std::shared_ptr<net::FrameConnection> con
   Session& session = sessions_[id];
   session.id = id;
   session.connection = std::move(connection);
-  session.heard = monotonic_now();
+  session.heard = clock_();
   session.connection->on_frame([this, id](std::string_view payload) { frame(id, payload); });
   session.connection->on_closed([this, id](const Error& error) { closed(id, error); });
   return session;
@@ -111,7 +115,7 @@ void Control::closed(std::uint64_t id, const Error& error) {
     const auto router = routers_.find(owner_of(session));
     if (router != routers_.end() && router->second == id) routers_.erase(router);
     wanted_.erase(id);
-    refresh_peers(monotonic_now());
+    refresh_peers(clock_());
   }
   if (session.link != handoff::LinkId()) {
     links_.erase(session.link);
@@ -130,7 +134,7 @@ void Control::send(Session& session, const protocol::Message& message) {
 void Control::frame(std::uint64_t id, std::string_view payload) {
   Session* session = find(id);
   if (session == nullptr) return;
-  const Instant arrived = monotonic_now();
+  const Instant arrived = clock_();
   Result<protocol::Envelope> envelope = protocol::decode(payload);
   if (!envelope) {
     // Once a connection: whoever sends garbage must not write our log as well.
@@ -194,7 +198,7 @@ void Control::hello(Session& session, const protocol::Hello& message) {
 }
 
 void Control::router_hello(Session& session, const protocol::Hello&) {
-  const Instant now = monotonic_now();
+  const Instant now = clock_();
   std::vector<std::uint64_t> replaced;
   for (const auto& [owner, id] : routers_) {
     if (owner.node != session.node) continue;
@@ -383,7 +387,7 @@ std::vector<Control::Pair> Control::pairs() const {
 void Control::peers_changed(Session& session, const protocol::Peers& message) {
   if (identity_.role != Role::prefill) return;
   wanted_[session.id] = message.decode;
-  refresh_peers(monotonic_now());
+  refresh_peers(clock_());
 }
 
 /// Connects to what some router wants and drops what none wants any more.
@@ -454,7 +458,7 @@ void Control::connected(const NodeId& node, Result<std::shared_ptr<net::FrameCon
 void Control::peer_failed(Peer& peer) {
   peer.session = 0;
   peer.back_off = std::clamp(2 * peer.back_off, first_back_off, longest_back_off);
-  peer.retry_at = monotonic_now() + peer.back_off;
+  peer.retry_at = clock_() + peer.back_off;
 }
 
 /// A decode node that accepted the connection and says nothing is tried again.

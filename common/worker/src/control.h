@@ -2,6 +2,7 @@
 // (on a prefill node) the decode nodes that this node connects to. Everything runs on the loop.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -39,7 +40,9 @@ struct Serving {
 
 class Control {
  public:
-  Control(net::EventLoop& loop, Identity identity, Probe& probe);
+  using Clock = std::function<Instant()>;  ///< a test's own
+
+  Control(net::EventLoop& loop, Identity identity, Probe& probe, Clock clock = monotonic_now);
   ~Control();
 
   Result<Endpoint> listen(const Endpoint& endpoint);
@@ -120,6 +123,7 @@ class Control {
   net::EventLoop& loop_;
   Identity identity_;
   Probe& probe_;
+  Clock clock_;
   std::unique_ptr<net::FrameServer> server_;
   net::FrameClient client_;
   std::optional<Serving> serving_;

@@ -113,7 +113,6 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Inst
                     (pools_.extend(blocks, {length - 1, length + 1, length + wanted}) ||
                      pools_.extend(blocks, {length - 1, length + 1, length + 1}));
   if (!fits) {
-    pools_.release(blocks);
     space_queue_.refused(request, now);
     return refuse(from, message.key, Error(Reason::no_space, "no free blocks now"));
   }

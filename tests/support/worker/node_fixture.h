@@ -113,6 +113,15 @@ class NodeFixture : public testing::Test {
     }
     return out;
   }
+  template <typename Message>
+  std::vector<Message> told_to(const OwnerRef& owner) const {
+    std::vector<Message> out;
+    for (std::size_t i = 0; i < to_owner.size(); ++i) {
+      const auto* message = std::get_if<Message>(&to_owner[i]);
+      if (message != nullptr && recipients[i] == owner) out.push_back(*message);
+    }
+    return out;
+  }
   template <typename Command>
   std::vector<Command> commands() const {
     std::vector<Command> out;
@@ -133,8 +142,13 @@ class NodeFixture : public testing::Test {
     const auto found = counts.find(what);
     return found == counts.end() ? 0 : found->second;
   }
+  int counted(Countable what, Reason why) const {
+    const auto found = counts_by_reason.find({what, why});
+    return found == counts_by_reason.end() ? 0 : found->second;
+  }
   void forget() {
     to_owner.clear();
+    recipients.clear();
     to_driver.clear();
     to_pair.clear();
   }
@@ -156,12 +170,14 @@ class NodeFixture : public testing::Test {
     for (NodeEffect& effect : core().take_effects()) {
       if (auto* owner = std::get_if<ToOwner>(&effect)) {
         to_owner.push_back(std::move(owner->message));
+        recipients.push_back(owner->owner);
       } else if (auto* pair = std::get_if<ToPair>(&effect)) {
         to_pair.push_back(std::move(pair->message));
       } else if (auto* driver = std::get_if<ToDriver>(&effect)) {
         to_driver.push_back(std::move(driver->command));
       } else if (auto* count = std::get_if<Counted>(&effect)) {
         ++counts[count->what];
+        ++counts_by_reason[{count->what, count->reason}];
       } else if (auto* looked_up = std::get_if<PrefixLookedUp>(&effect)) {
         lookups.push_back(*looked_up);
       }
@@ -172,10 +188,12 @@ class NodeFixture : public testing::Test {
   engine::StepPlan plan;
   std::uint64_t steps = 0;
   std::vector<protocol::Message> to_owner;
+  std::vector<OwnerRef> recipients;  ///< of to_owner, one each
   std::vector<protocol::Message> to_pair;
   std::vector<handoff::EngineCommand> to_driver;
   std::map<Countable, int> counts;
   std::vector<PrefixLookedUp> lookups;
+  std::map<std::pair<Countable, Reason>, int> counts_by_reason;
 
  private:
   bool leaves(engine::SequenceId id, engine::StepEvents& events) {

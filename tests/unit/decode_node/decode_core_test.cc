@@ -189,7 +189,27 @@ TEST_F(DecodeFixture, AReturningRouterIsToldWhoOwnsWhat) {
   connect(router);
   EXPECT_EQ(told<protocol::Granted>()[0].key, key(1));
   EXPECT_EQ(told<protocol::Owned>()[0].key, key(2));
+  EXPECT_EQ(told_ids().size(), 2U);  // before the end, that nothing is missing there
   EXPECT_EQ(told<protocol::Finished>().size(), 1U);
+  EXPECT_TRUE(std::holds_alternative<protocol::Finished>(to_owner.back()));
+}
+
+TEST_F(DecodeFixture, AReturningRouterIsToldNothingOfOthers) {
+  const handoff::OwnerRef other{NodeId("r2"), Epoch(5)};
+  connect(router);
+  reserve(key(1));
+  forget();
+  connect(other);
+  EXPECT_TRUE(to_owner.empty());
+}
+
+TEST_F(DecodeFixture, ResumeOfAnotherAttemptOrOfAGrantSendsNothing) {
+  run(key(1, 2, 2));
+  reserve(key(2));
+  forget();
+  say(protocol::Resume{key(1, 1, 1), 0});
+  say(protocol::Resume{key(2), 0});
+  EXPECT_TRUE(to_owner.empty());
 }
 
 // ---- admission and pressure ----
@@ -205,6 +225,7 @@ TEST_F(DecodeFixture, AFullPoolRefusesWithAHint) {  // HNG-28
   reserve(key(2), 60);
   EXPECT_EQ(told<protocol::Refused>()[0].reason, Reason::no_space);
   EXPECT_GT(told<protocol::Refused>()[0].retry_after_ms, 0);
+  EXPECT_EQ(counted(Countable::request_refused, Reason::no_space), 1);
   EXPECT_EQ(core_.load().queued, 1);
 }
 

@@ -135,6 +135,98 @@ TEST_F(DecodeFixture, ANewLifeOfARouterEndsOnlyWhatItsOldLifeOwned) {
   EXPECT_THAT(core_.inventory(other), testing::ElementsAre(key(2)));
 }
 
+TEST_F(DecodeFixture, AnEarlierLifeOfARouterHasNothingToSay) {
+  connect(router);
+  connect({NodeId("r"), Epoch(2)});
+  forget();
+  reserve(key(1));
+  EXPECT_TRUE(to_owner.empty());
+  expect_baseline();
+}
+
+TEST_F(DecodeFixture, AHeartbeatSaysHowLongItHolds) {
+  connect(router);
+  reserve(key(1));
+  say(protocol::Heartbeat{20'000});
+  pass(19s);
+  EXPECT_FALSE(core_.idle());
+  pass(1s);
+  EXPECT_EQ(counted(Countable::lease_expired), 1);
+  EXPECT_TRUE(core_.idle());
+}
+
+TEST_F(DecodeFixture, WhatTheOwnerDoesNotKnowIsFreedAndCounted) {
+  run(key(1));
+  say(protocol::Unknown{{key(1)}});
+  EXPECT_EQ(counted(Countable::orphan_freed), 1);
+  EXPECT_TRUE(core_.idle());
+}
+
+TEST_F(DecodeFixture, UnknownOfAStrangerOrOfAnotherAttemptFreesNothing) {
+  const handoff::OwnerRef other{NodeId("r2"), Epoch(5)};
+  connect(router);
+  connect(other);
+  run(key(1, 2, 2));
+  say(other, protocol::Unknown{{key(1, 2, 2)}});
+  say(protocol::Unknown{{key(1, 1, 1)}});
+  EXPECT_EQ(counted(Countable::orphan_freed), 0);
+  EXPECT_THAT(core_.inventory(router), testing::ElementsAre(key(1, 2, 2)));
+}
+
+TEST_F(DecodeFixture, ATombstoneIsKeptForTwiceTheLease) {
+  reserve(key(1));
+  say(protocol::Cancel{key(1)});
+  closed();
+  pass(9'999ms);
+  forget();
+  reserve(key(1));
+  EXPECT_EQ(told<protocol::Gone>().size(), 1U);
+  EXPECT_TRUE(core_.idle());
+  pass(1ms);
+  reserve(key(1));
+  EXPECT_EQ(told<protocol::Granted>().size(), 1U);
+}
+
+TEST_F(DecodeFixture, ACancelOfAnEarlierPrefillLegEndsTheWholeAttempt) {
+  reserve(key(1, 3, 1));
+  say(protocol::Cancel{key(1, 2, 1)});
+  closed();
+  forget();
+  reserve(key(1, 3, 1));
+  ASSERT_EQ(told<protocol::Gone>().size(), 1U);
+  EXPECT_EQ(told<protocol::Gone>()[0].key, key(1, 3, 1));
+}
+
+TEST_F(DecodeFixture, EachEndIsCountedOnceAsWhatItIs) {
+  run(key(1), 2);
+  step();
+  say(protocol::Cancel{key(1)});  // it had finished
+  EXPECT_EQ(counted(Countable::request_finished), 1);
+  EXPECT_EQ(counted(Countable::request_cancelled), 0);
+  run(key(2));
+  say(protocol::Cancel{key(2)});
+  say(protocol::Cancel{key(2)});
+  EXPECT_EQ(counted(Countable::request_cancelled), 1);
+  run(key(3));
+  failing_step(Reason::internal);
+  EXPECT_EQ(counted(Countable::request_failed, Reason::internal), 1);
+  EXPECT_EQ(counted(Countable::request_finished), 1);
+}
+
+TEST_F(DecodeFixture, HandoffsAreCountedByHowTheyEnd) {
+  run(key(1));
+  EXPECT_EQ(counted(Countable::handoff_accepted), 1);
+  reserve(key(2));
+  protocol::Commit commit;
+  commit.key = key(2);
+  commit.grant = told<protocol::Granted>().back().grant.id;
+  commit.length = 19;
+  commit.tokens.ids = {worker::sampled_id};
+  event(handoff::CommitVerified{handoff::LinkId(1), commit});
+  EXPECT_EQ(counted(Countable::handoff_failed, Reason::length_mismatch), 1);
+  EXPECT_EQ(counted(Countable::handoff_accepted), 1);
+}
+
 TEST_F(DecodeFixture, TheSameLifeOnANewConnectionEndsNothing) {
   connect(router);
   reserve(key(1));

@@ -51,5 +51,19 @@ TEST(SpaceQueue, OneThatNoLongerAsksHoldsNobodyUp) {
   EXPECT_FALSE(queue.must_wait(small, start + milliseconds(3600)));
 }
 
+TEST(SpaceQueue, ACrowdIsRememberedUpToABoundAndThoseInItGoOn) {
+  const Instant start{};
+  SpaceQueue queue;
+  for (std::uint64_t i = 1; i <= 1024; ++i) queue.refused(RequestId{9, i}, start);
+  queue.refused(large, start);  // there is no room for one more
+  queue.refused(RequestId{9, 1}, start + milliseconds(1900));
+  for (std::uint64_t i = 2; i <= 1024; ++i) queue.leave(RequestId{9, i});
+  EXPECT_FALSE(queue.must_wait(RequestId{9, 1}, start + milliseconds(1900)));
+  EXPECT_TRUE(queue.must_wait(large, start + milliseconds(1900)));
+  queue.leave(RequestId{9, 1});
+  queue.refused(small, start + milliseconds(1900));
+  EXPECT_FALSE(queue.must_wait(small, start + milliseconds(1950)));  // large was not remembered
+}
+
 }  // namespace
 }  // namespace baton::decode_node

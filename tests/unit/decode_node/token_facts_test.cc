@@ -80,7 +80,7 @@ TEST_F(TokenFacts, R26_AllTokensOfALongAnswerAreRepeatedInMessagesThatFitAFrame)
     core().step_done(events, now);
   }
   core().take_effects();
-  to_owner.clear();
+  forget();
   say(protocol::Resume{key(1), 0});
   EXPECT_EQ(told_ids().size(), static_cast<std::size_t>(many));
   std::int32_t next = 0;
@@ -91,6 +91,38 @@ TEST_F(TokenFacts, R26_AllTokensOfALongAnswerAreRepeatedInMessagesThatFitAFrame)
     EXPECT_LT(protocol::encode({Epoch(1), Epoch(2), part}).size(), protocol::max_message_bytes / 2);
     next += static_cast<std::int32_t>(part.ids.size());
   }
+}
+
+TEST_F(TokenFacts, ATokensFactsAreThoseOfItsOwnRow) {
+  protocol::Work asked = work(20, 5);
+  asked.sampling.logits_digest = true;
+  asked.sampling.logprobs = 2;
+  say(protocol::Reserve{key(1), asked, 5000});
+  protocol::Tokens first;
+  first.digests = {{1, 2}};
+  first.logprobs = {{-0.5F, {{8, -0.75F}}}};
+  commit(first);
+  EXPECT_EQ(told<protocol::Tokens>().back().digests, first.digests);
+  EXPECT_EQ(told<protocol::Tokens>().back().logprobs, first.logprobs);
+  engine::TokenEvent token;
+  token.id = 5;
+  token.logits_digest = Digest128{3, 4};
+  token.logprobs = engine::Logprobs{{5, -0.25F}, {{5, -0.25F}, {6, -1.5F}}};
+  begin_step();
+  token.sequence = plan.decode.at(0).sequence;
+  engine::Sequence& sequence = *core().table().find(token.sequence);
+  sequence.advance(1, 1, core().pools());
+  token.finish = sequence.append(token.id);
+  engine::StepEvents events;
+  events.tokens = {token};
+  core().step_done(events, now);
+  collect();
+  const protocol::Tokens told_token = told<protocol::Tokens>().back();
+  EXPECT_EQ(told_token.first_index, 1);
+  EXPECT_THAT(told_token.ids, testing::ElementsAre(5));
+  EXPECT_THAT(told_token.digests, testing::ElementsAre(Digest128{3, 4}));
+  const protocol::Tokens::Logprob wanted{-0.25F, {{5, -0.25F}, {6, -1.5F}}};
+  EXPECT_THAT(told_token.logprobs, testing::ElementsAre(wanted));
 }
 
 }  // namespace

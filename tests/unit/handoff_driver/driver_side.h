@@ -19,19 +19,25 @@ namespace baton::handoff {
 inline constexpr int arena_layers = 2;
 inline constexpr int block_units = 2;
 
+struct Patience {
+  // Longer than any test waits, unless it is about these deadlines.
+  Duration units = std::chrono::minutes(2);
+  Duration answer = std::chrono::minutes(2);
+};
+
 class DriverSide final : public DriverListener {
  public:
   /// An unstarted one only collects its mail.
-  DriverSide(std::unique_ptr<transport::Transport> transport, Epoch epoch, bool started = true)
+  DriverSide(std::unique_ptr<transport::Transport> transport, Epoch epoch, bool started = true,
+             const Patience& patience = {})
       : arena_(make_arena()), name_(transport->name()) {
     DriverConfig config;
     config.transports.push_back(std::move(transport));
     config.arena = &arena_;
     config.geometry = {1, arena_.config().unit.unit_bytes(), {{0, {0, 1}}}};
     config.own_epoch = epoch;
-    // Longer than any test waits: none of them is about these deadlines.
-    config.receiver.units_patience = std::chrono::minutes(2);
-    config.sender.answer_patience = std::chrono::minutes(2);
+    config.receiver.units_patience = patience.units;
+    config.sender.answer_patience = patience.answer;
     auto made = Driver::create(std::move(config), *this);
     EXPECT_TRUE(made.has_value());
     driver_ = std::move(*made);
@@ -67,6 +73,7 @@ class DriverSide final : public DriverListener {
     std::vector<LinkId> lost;
     std::vector<Reason> refused_units;
     std::vector<Reason> refused_commits;
+    std::uint64_t sent_bytes = 0;
     std::uint64_t received_bytes = 0;
   };
   bool wait_for(const std::function<bool(const Seen&)>& condition) {
@@ -106,8 +113,11 @@ class DriverSide final : public DriverListener {
   void commit_refused(Reason e) override {
     note([&](Seen& s) { s.refused_commits.push_back(e); });
   }
-  void bytes_moved(std::uint64_t, std::uint64_t received) override {
-    note([&](Seen& s) { s.received_bytes += received; });
+  void bytes_moved(std::uint64_t sent, std::uint64_t received) override {
+    note([&](Seen& s) {
+      s.sent_bytes += sent;
+      s.received_bytes += received;
+    });
   }
   void send_to_pair(LinkId link, protocol::Message message) override {
     std::function<void(LinkId, protocol::Message)> to;

@@ -82,6 +82,58 @@ TEST(Registry, SEC16LabelTextIsEscapedAndMadeValid) {
   EXPECT_THAT(long_label.expose(), HasSubstr("\"" + std::string(127, 'x') + "\""));
 }
 
+TEST(Registry, SEC16WhatOnlyLooksLikeACharacterIsNone) {
+  struct Case {
+    const char* text;
+    const char* shown;
+  };
+  for (const Case& each : {
+           Case{"\xe0\x9f\xbf", "???"},                // two bytes would do
+           Case{"\xe0\xa0\x80", "\xe0\xa0\x80"},       // the first of three
+           Case{"\xf0\x8f\xbf\xbf", "????"},           // three bytes would do
+           Case{"\xf0\x90\x80\x80", "\xf0\x90\x80\x80"},  // the first of four
+           Case{"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},  // the last there is
+           Case{"\xf4\x90\x80\x80", "????"},
+           Case{"\xf5\x80\x80\x80", "????"},
+           Case{"\xed\x9f\xbf", "\xed\x9f\xbf"},  // before the surrogates
+           Case{"\xe7\x95", "??"},                 // cut off
+       }) {
+    Registry registry("router", "r0");
+    registry.counter("baton_a_total", "A.", {{"model", each.text}});
+    EXPECT_THAT(registry.expose(), HasSubstr("model=\"" + std::string(each.shown) + "\""));
+  }
+}
+
+TEST(Registry, SEC16InvalidBytesAreBoundedToo) {
+  Registry registry("router", std::string(1000, '\xff'));
+  registry.counter("baton_a_total", "A.");
+  EXPECT_THAT(registry.expose(), HasSubstr("\"" + std::string(128, '?') + "\""));
+}
+
+TEST(Registry, AnAxisAndFurtherLabelsStandBesideEachOther) {
+  Registry registry("router", "r0");
+  const Labels more = {{"pool", "p"}};
+  registry.counters("baton_a_total", "A.", outcome_axis, more)[Outcome::ok].add();
+  registry.gauges("baton_b", "B.", outcome_axis, more)[Outcome::refused].set(2);
+  registry.histograms("baton_c_seconds", "C.", phase_buckets_s, outcome_axis, more)[0].observe(1.0);
+  const std::string text = registry.expose();
+  const auto labels = [](const std::string& outcome) {
+    return "{node=\"r0\",role=\"router\",outcome=\"" + outcome + "\",pool=\"p\"}";
+  };
+  EXPECT_THAT(text, HasSubstr("baton_a_total" + labels("ok") + " 1\n"));
+  EXPECT_THAT(text, HasSubstr("baton_b" + labels("refused") + " 2\n"));
+  EXPECT_THAT(text, HasSubstr("baton_c_seconds_count" + labels("ok") + " 1\n"));
+}
+
+TEST(Registry, AGaugeIsSetAndAddedTo) {
+  Registry registry("router", "r0");
+  Gauge level = registry.gauge("baton_level", "Level.");
+  level.set(5);
+  level.add(2);
+  level.add(-4);
+  EXPECT_EQ(level.value(), 3);
+}
+
 // MET-12: what a client sends never becomes a series.
 TEST(BoundedNames, MET12UnknownNamesCountAsOther) {
   Registry registry("router", "r0");
@@ -132,9 +184,12 @@ TEST(Registry, HooksRunBeforeEachExposition) {
   Registry registry("router", "r0");
   Gauge age = registry.gauge("baton_age_seconds", "Age.");
   int calls = 0;
+  int others = 0;
   registry.before_expose([&] { age.set(++calls); });
+  registry.before_expose([&] { ++others; });
   EXPECT_THAT(registry.expose(), HasSubstr(at("baton_age_seconds") + " 1\n"));
   EXPECT_THAT(registry.expose(), HasSubstr(at("baton_age_seconds") + " 2\n"));
+  EXPECT_EQ(others, 2);
 }
 
 TEST(Registry, HandlesMayBeUsedOnAnyThreadWhileItIsExposed) {
@@ -166,8 +221,27 @@ TEST(RegistryDeathTest, WrongOrContradictingNamesAreBugs) {
   EXPECT_DEATH(registry.counter("baton_a_total", "A.", {{"x", "1"}}), "internal error");
   EXPECT_DEATH(registry.counter("baton_a_total", "A.", {{"y", "1"}}), "internal error");
   EXPECT_DEATH(registry.gauge("baton_a_total", "A.", {{"x", "2"}}), "internal error");
+  EXPECT_DEATH(registry.counter("baton_a_total", "Another.", {{"x", "2"}}), "internal error");
+  EXPECT_DEATH(registry.counter("baton_b_total", "B.", {{"x", "1"}, {"x", "2"}}), "internal error");
+  EXPECT_DEATH(registry.gauge("baton_b", "B.", {{"le", "1"}}), "internal error");
   auto axis = registry.counters("baton_c_total", "C.", outcome_axis);
   EXPECT_DEATH(axis[3].add(), "internal error");
+}
+
+TEST(RegistryDeathTest, BucketsOfOneNameAreTheSameAndAscend) {
+  Registry registry("router", "r0");
+  const auto add = [&](const std::string& value, const std::vector<double>& edges) {
+    registry.histogram("baton_h_seconds", "H.", edges, {{"x", value}});
+  };
+  add("1", {1, 2});
+  EXPECT_DEATH(add("2", {1, 3}), "internal error");
+  add("3", {1, 2});
+  const auto alone = [&](const std::vector<double>& edges) {
+    registry.histogram("baton_i_seconds", "I.", edges);
+  };
+  EXPECT_DEATH(alone({}), "internal error");
+  EXPECT_DEATH(alone({2, 1}), "internal error");
+  EXPECT_DEATH(alone({1, 1}), "internal error");
 }
 
 TEST(Registry, PromtoolFindsNothingToSay) {

@@ -112,6 +112,18 @@ TEST(Timer, APeriodicOneGoesOnUntilItIsCancelledAlsoFromInside) {
   EXPECT_EQ(count, 3);
 }
 
+TEST(Timer, CallsThatWereMissedAreNotMadeUpFor) {
+  EventLoop loop;
+  int count = 0;
+  const Timer timer = loop.schedule_every(5ms, [&] { ++count; });
+  std::this_thread::sleep_for(100ms);
+  const Instant start = monotonic_now();
+  while (count < 3 && loop.run_one(200ms)) {
+  }
+  // The late one at once, perhaps the next, and then one interval later.
+  EXPECT_GE(monotonic_now() - start, 4ms);
+}
+
 TEST(Timer, ItsCallMayReplaceItself) {
   EventLoop loop;
   std::vector<int> order;

@@ -180,7 +180,30 @@ TEST_F(FrameLinkTest, ACrowdOfSilentConnectionsDoesNotKeepAPeerOut) {
   ASSERT_TRUE(send(side, "hello"));
   EXPECT_TRUE(thread_.wait_until(
       [&] { return !accepted_.back()->frames.empty() && server_->open_connections() == 4; }));
+  // The oldest have gone: who connected last may still be about to speak.
+  EXPECT_EQ(wait_closed(accepted(0)), Reason::deadline_exceeded);
+  EXPECT_FALSE(thread_.on_loop([&] { return accepted_[19]->closed.has_value(); }));
   thread_.on_loop([&] { side.link->close(); });
+}
+
+TEST_F(FrameLinkTest, MoreConnectionsThanTheLimitAreClosedAtOnce) {
+  FrameLimits limits;
+  limits.connections = 2;
+  listen(limits);
+  std::vector<RawClient> held;
+  for (int i = 0; i < 2; ++i) {
+    held.emplace_back(server_->endpoint());
+    held.back().send(encode_frame("hello"));
+  }
+  ASSERT_TRUE(thread_.wait_until([&] { return server_->open_connections() == 2; }));
+  RawClient further(server_->endpoint());
+  further.read_all(2s);
+  EXPECT_TRUE(further.closed());
+  held.pop_back();
+  ASSERT_TRUE(thread_.wait_until([&] { return server_->open_connections() == 1; }));
+  RawClient next(server_->endpoint());
+  next.send(encode_frame("hello"));
+  EXPECT_TRUE(thread_.wait_until([&] { return server_->open_connections() == 2; }));
 }
 
 TEST_F(FrameLinkTest, R7AnAnnouncedLengthAboveTheLimitClosesTheLink) {

@@ -7,6 +7,7 @@
 #include "baton/net/sse.h"
 
 #include "raw_client.h"
+#include "tcp.h"
 #include "test_server.h"
 
 namespace baton::net::testing {
@@ -92,7 +93,9 @@ TEST(HttpClient, ASilentServerIsADeadlineAndACutAnswerAnIoError) {
   EXPECT_EQ(http_call(server.endpoint(), call).error().reason(), Reason::deadline_exceeded);
   call.idle_time = 10s;
   call.total_time = 100ms;
-  EXPECT_EQ(http_call(server.endpoint(), call).error().reason(), Reason::deadline_exceeded);
+  const auto late = http_call(server.endpoint(), call);
+  EXPECT_EQ(late.error().reason(), Reason::deadline_exceeded);
+  EXPECT_NE(late.error().message().find("in time"), std::string::npos);
   call.total_time = 10s;
   call.target = "/stream";
   call.on_head = [&](const HttpResponse&) {
@@ -119,6 +122,57 @@ TEST(HttpClient, ABodyAboveTheLimitIsRefused) {
   call.body = std::string(1000, 'x');
   call.body_limit_bytes = 100;
   EXPECT_EQ(http_call(server.endpoint(), call).error().reason(), Reason::protocol_violation);
+}
+
+/// Says the same to everybody who says something, and closes.
+class Canned {
+ public:
+  explicit Canned(std::string answer) : answer_(std::move(answer)) {
+    acceptor_ = thread_.on_loop([this] {
+      return TcpAcceptor::open(thread_.loop(), {}, [this](TcpSocket socket) {
+               auto stream = std::make_shared<TcpStream>(thread_.loop(), std::move(socket));
+               stream->start({[this, stream = stream.get()](std::string_view) {
+                                stream->queue(answer_);
+                                stream->close_gracefully(1s, 1s);
+                              },
+                              [](const std::string&) {}});
+             }).value();
+    });
+  }
+  ~Canned() {
+    thread_.on_loop([this] { acceptor_->close(); });
+  }
+  const Endpoint& endpoint() const { return acceptor_->endpoint(); }
+
+ private:
+  const std::string answer_;
+  LoopThread thread_;
+  std::shared_ptr<TcpAcceptor> acceptor_;
+};
+
+TEST(HttpClient, InterimAnswersAreNotTheAnswer) {
+  const Canned server(
+      "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n"
+      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  int heads = 0;
+  HttpCall call;
+  call.on_head = [&](const HttpResponse&) { ++heads; };
+  const HttpResponse got = http_call(server.endpoint(), call).value();
+  EXPECT_EQ(got.status, 200);
+  EXPECT_EQ(got.body, "ok");
+  EXPECT_FALSE(got.header("x").has_value());
+  EXPECT_EQ(heads, 1);
+}
+
+TEST(HttpClient, AnAnswerWithoutALengthEndsWithItsConnectionAndAShortOneIsCutOff) {
+  const Canned whole("HTTP/1.1 200 OK\r\n\r\nuntil the end");
+  EXPECT_EQ(http_call(whole.endpoint(), {}).value().body, "until the end");
+  const Canned cut("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut");
+  EXPECT_EQ(http_call(cut.endpoint(), {}).error().reason(), Reason::io_error);
+  const Canned nothing("HTTP/1.1 20");
+  EXPECT_EQ(http_call(nothing.endpoint(), {}).error().reason(), Reason::io_error);
+  const Canned garbage("220 mail.example.org ESMTP\r\n\r\n");
+  EXPECT_EQ(http_call(garbage.endpoint(), {}).error().reason(), Reason::protocol_violation);
 }
 
 }  // namespace

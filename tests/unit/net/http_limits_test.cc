@@ -127,12 +127,14 @@ TEST(HttpLimits, R20ABodyThatStopsIs408) {
   TestServer server(limits);
   RawClient client(server.endpoint());
   client.send("POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\n\r\nstart");
-  EXPECT_EQ(status_of(client.read_all()), 408);
+  const std::string answer = client.read_all();
+  EXPECT_EQ(status_of(answer), 408);
+  EXPECT_NE(answer.find("no byte of the body"), std::string::npos) << answer;
 }
 
 TEST(HttpLimits, R20ABodyThatDripsIs408) {
   HttpLimits limits;
-  limits.body_idle_time = 100ms;
+  limits.body_idle_time = 400ms;
   TestServer server(limits);
   RawClient client(server.endpoint());
   client.send("POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 1000\r\n\r\n");
@@ -140,7 +142,9 @@ TEST(HttpLimits, R20ABodyThatDripsIs408) {
   std::thread sender([&] {
     for (int i = 0; i < 200 && client.send("x"); ++i) std::this_thread::sleep_for(10ms);
   });
-  EXPECT_EQ(status_of(client.read_all()), 408);
+  const std::string answer = client.read_all();
+  EXPECT_EQ(status_of(answer), 408);
+  EXPECT_NE(answer.find("too slowly"), std::string::npos) << answer;
   sender.join();
 }
 
@@ -205,6 +209,57 @@ TEST(HttpLimits, R20ConnectionsOverTheLimitAre503AndFreedOnesCountAgain) {
   EXPECT_EQ(status_of(fifth.read_answer()), 200);
 }
 
+TEST(HttpLimits, TheNextHeadersTimeBeginsWithItsFirstByte) {
+  HttpLimits limits;
+  limits.header_time = 600ms;
+  TestServer server(limits);
+  RawClient client(server.endpoint());
+  client.send(get("/"));
+  ASSERT_EQ(status_of(client.read_answer()), 200);
+  std::this_thread::sleep_for(700ms);
+  client.send("GET / HT");
+  std::this_thread::sleep_for(150ms);  // the deadlines are looked at in between
+  client.send("TP/1.1\r\nHost: t\r\n\r\n");
+  EXPECT_EQ(status_of(client.read_answer()), 200);
+}
+
+TEST(HttpLimits, ARefusedConnectionTakesNobodysPlace) {
+  HttpLimits limits;
+  limits.connections = 2;
+  TestServer server(limits);
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 2; ++i) {
+    clients.emplace_back(server.endpoint());
+    clients.back().send(get("/"));
+    ASSERT_EQ(status_of(clients.back().read_answer()), 200);
+  }
+  RawClient lingering(server.endpoint());
+  ASSERT_EQ(status_of(lingering.read_answer()), 503);  // and does not close its side
+  clients.pop_back();
+  ASSERT_TRUE(
+      server.thread().wait_until([&] { return server.stats_on_loop().open_connections == 2; }));
+  RawClient next(server.endpoint());
+  next.send(get("/"));
+  EXPECT_EQ(status_of(next.read_answer()), 200);
+}
+
+TEST(HttpLimits, ACrowdOverTheLimitIsToldSoUpToABoundAndLeavesNothing) {
+  HttpLimits limits;
+  limits.connections = 1;
+  TestServer server(limits);
+  std::vector<RawClient> crowd;
+  for (int i = 0; i < 100; ++i) crowd.emplace_back(server.endpoint());
+  ASSERT_TRUE(
+      server.thread().wait_until([&] { return server.stats_on_loop().refused_connections == 99; }));
+  EXPECT_EQ(server.stats().open_connections, 1U + 64);
+  crowd.clear();
+  ASSERT_TRUE(
+      server.thread().wait_until([&] { return server.stats_on_loop().open_connections == 0; }));
+  RawClient next(server.endpoint());
+  next.send(get("/"));
+  EXPECT_EQ(status_of(next.read_answer()), 200);
+}
+
 TEST(HttpLimits, R20ConnectionsOfOneAddressOverItsLimitAre429) {
   HttpLimits limits;
   limits.connections_per_address = 2;
@@ -212,7 +267,9 @@ TEST(HttpLimits, R20ConnectionsOfOneAddressOverItsLimitAre429) {
   RawClient first(server.endpoint());
   RawClient second(server.endpoint());
   RawClient third(server.endpoint());
-  EXPECT_EQ(status_of(third.read_all()), 429);
+  const std::string refusal = third.read_all();
+  EXPECT_EQ(status_of(refusal), 429);
+  EXPECT_NE(refusal.find("Retry-After: 1\r\n"), std::string::npos);
   second.send(get("/"));
   EXPECT_EQ(status_of(second.read_answer()), 200);
 }

@@ -121,11 +121,35 @@ TEST(HttpServer, Expect100ContinueIsAnsweredBeforeTheBody) {
   EXPECT_EQ(status_of(client.read_answer()), 200);
 }
 
+TEST(HttpServer, AnHttp10ClientIsNotToldToContinue) {
+  TestServer server;
+  RawClient client(server.endpoint());
+  client.send("POST /e HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+  ASSERT_TRUE(
+      server.thread().wait_until([&] { return server.stats_on_loop().open_connections == 1; }));
+  client.send("data");
+  EXPECT_TRUE(client.read_all().starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+TEST(HttpServer, AnAnswerThatHasNoBodyHasNoLength) {
+  TestServer server;
+  server.on_custom = [](HttpRequest, std::shared_ptr<HttpResponder> responder) {
+    responder->send(204, {}, "must not be sent");
+  };
+  RawClient client(server.endpoint());
+  client.send(get("/custom") + get("/next"));
+  const std::string head = client.read_until("\r\n\r\n");
+  EXPECT_EQ(status_of(head), 204);
+  EXPECT_EQ(head.find("Content-Length"), std::string::npos);
+  EXPECT_EQ(body_of(client.read_answer()), "GET /next ? []");
+}
+
 TEST(HttpServer, AnAbsoluteTargetIsItsPath) {
   TestServer server;
   RawClient client(server.endpoint());
-  client.send(get("http://host:80/p/q?r") + get("http://host"));
+  client.send(get("http://host:80/p/q?r") + get("https://host/s") + get("http://host"));
   EXPECT_EQ(body_of(client.read_answer()), "GET /p/q ?r []");
+  EXPECT_EQ(body_of(client.read_answer()), "GET /s ? []");
   EXPECT_EQ(body_of(client.read_answer()), "GET / ? []");
 }
 
@@ -151,11 +175,13 @@ TEST(HttpServer, ADroppedResponderIsA500EvenWhenDroppedOnAnotherThread) {
 TEST(HttpServer, AHeaderValueCannotAddAHeader) {
   TestServer server;
   server.on_custom = [](HttpRequest, std::shared_ptr<HttpResponder> responder) {
-    responder->send(200, {{"X-Id", "a\r\nX-Forged: 1"}}, "");
+    responder->send(200, {{"X-Id", "a\r\nX-Forged: 1"}, {"X-Del", "a\x7f\tb"}}, "");
   };
   RawClient client(server.endpoint());
   client.send(get("/custom"));
-  EXPECT_NE(client.read_answer().find("X-Id: a  X-Forged: 1\r\n"), std::string::npos);
+  const std::string answer = client.read_answer();
+  EXPECT_NE(answer.find("X-Id: a  X-Forged: 1\r\n"), std::string::npos);
+  EXPECT_NE(answer.find("X-Del: a \tb\r\n"), std::string::npos);
 }
 
 TEST(HttpServer, DrainFinishesWhatRunsAndKeepsNoConnection) {

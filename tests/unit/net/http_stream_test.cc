@@ -53,6 +53,16 @@ TEST(HttpStream, AnHttp10ClientGetsThePlainBytesUntilClose) {
   EXPECT_TRUE(client.closed());
 }
 
+TEST(HttpStream, ToHeadAStreamIsItsHeadAlone) {
+  TestServer server;
+  RawClient client(server.endpoint());
+  open_stream(server, client, "HEAD /stream HTTP/1.1\r\nHost: t\r\n\r\n");
+  EXPECT_TRUE(write_last(server, "data: 1\n\n"));
+  server.thread().on_loop([&] { server.held.back()->finish(); });
+  client.send(get("/next"));
+  EXPECT_TRUE(client.read_answer().starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
 TEST(HttpStream, ACutStreamHasNoEndMark) {
   TestServer server;
   for (const bool dropped : {false, true}) {
@@ -150,6 +160,8 @@ TEST_P(HttpDisconnect, IsSeenPromptlyWhileStreamingAndQuiet) {
   leave(client);
   EXPECT_TRUE(server.wait_disconnected(1));
   EXPECT_FALSE(write_last(server, "x"));
+  EXPECT_EQ(server.stats().disconnects, 1u);
+  EXPECT_EQ(server.stats().given_up, 0u);
 }
 
 TEST_P(HttpDisconnect, IsSeenWithPipelinedBytesBeforeIt) {

@@ -110,6 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("repetition_penalty": 0)", "repetition_penalty"},
         Refused{R"("presence_penalty": 2.5)", "presence_penalty"},
         Refused{R"("frequency_penalty": -2.5)", "frequency_penalty"},
+        Refused{R"("frequency_penalty": 2.5)", "frequency_penalty"},
         Refused{R"("min_tokens": -1)", "min_tokens"}, Refused{R"("seed": 1.5)", "seed"},
         Refused{R"("seed": 18446744073709551615)", "seed"}, Refused{R"("stream": 1)", "stream"},
         Refused{R"("stop": "")", "stop"}, Refused{R"("stop": [1])", "stop"},
@@ -120,6 +121,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("logit_bias": {"x": 1})", "logit_bias"},
         Refused{R"("logit_bias": {"-1": 1})", "logit_bias"},
         Refused{R"("logit_bias": {"1": 101})", "logit_bias"},
+        Refused{R"("logit_bias": {"1": -101})", "logit_bias"},
+        Refused{R"("logit_bias": {"1x": 1})", "logit_bias"},
+        Refused{R"("logit_bias": {"1": "1"})", "logit_bias"},
         Refused{R"("logit_bias": [1])", "logit_bias"},
         Refused{R"("top_logprobs": 3)", "top_logprobs"},
         Refused{R"("logprobs": true, "top_logprobs": 21)", "top_logprobs"},
@@ -133,6 +137,14 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("tool_choice": "auto")", "tool_choice", unsupported},
         Refused{R"("response_format": {"type": "json_object"})", "response_format", unsupported},
         Refused{R"("modalities": ["audio"])", "modalities", unsupported},
+        Refused{R"("store": true)", "store", unsupported},
+        Refused{R"("service_tier": "flex")", "service_tier", unsupported},
+        Refused{R"("skip_special_tokens": false)", "skip_special_tokens", unsupported},
+        Refused{R"("spaces_between_special_tokens": false)", "spaces_between_special_tokens",
+                unsupported},
+        Refused{R"("parallel_tool_calls": false)", "parallel_tool_calls", unsupported},
+        Refused{R"("stream": true, "stream_options": {"continuous_usage_stats": true})",
+                "stream_options", unsupported},
         Refused{R"("use_beam_search": true)", "use_beam_search", unsupported},
         Refused{R"("prompt": "x")", "prompt", unsupported},
         Refused{R"("slot": 3)", "slot", unsupported},
@@ -141,6 +153,40 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("baton": 1)", "baton"},
         Refused{R"("chat_template_kwargs": {"x": 1})", "chat_template_kwargs", unsupported},
         Refused{R"("add_generation_prompt": 0)", "add_generation_prompt"}));
+
+TEST(Request, TheFirstOfSeveralErrorsIsTold) {
+  const auto request = parse_request(ApiKind::chat, chat(R"("top_p": 2, "temperature": -1)"));
+  EXPECT_EQ(request.error().param, "temperature");  // the order of reading, not that of the text
+  EXPECT_NE(request.error().error.message().find("temperature"), std::string::npos);
+}
+
+TEST(Request, WhatChangesNothingIsTaken) {
+  accepted(ApiKind::chat, chat(R"("n": 1, "best_of": 1, "store": false, "service_tier": "auto",
+      "skip_special_tokens": true, "spaces_between_special_tokens": true, "tools": [],
+      "parallel_tool_calls": true, "tool_choice": "none", "response_format": {"type": "text"},
+      "modalities": ["text"], "use_beam_search": false, "echo": false)"));
+  accepted(ApiKind::chat, chat(R"("stream": true,
+      "stream_options": {"include_usage": false, "continuous_usage_stats": false})"));
+}
+
+TEST(Request, OfTwoLimitsOfAChatTheNewerNameCounts) {
+  EXPECT_EQ(accepted(ApiKind::chat, chat(R"("max_tokens": 5)")).max_tokens, 5);
+  EXPECT_EQ(accepted(ApiKind::chat, chat(R"("max_tokens": 5, "max_completion_tokens": 9)"))
+                .max_tokens,
+            9);
+}
+
+TEST(Request, TheNameOfAFieldInsideAnotherIsToldInFull) {
+  const auto request = parse_request(
+      ApiKind::chat, chat(R"("stream": true, "stream_options": {"include_usage": 1})"));
+  EXPECT_EQ(request.error().param, "stream_options");
+  EXPECT_NE(request.error().error.message().find("stream_options.include_usage"),
+            std::string::npos);
+  const auto message = parse_request(
+      ApiKind::chat, R"({"messages": [{"role": "user", "content": "a", "audio": {}}]})");
+  EXPECT_EQ(message.error().param, "messages");
+  EXPECT_NE(message.error().error.message().find("messages[0].audio"), std::string::npos);
+}
 
 TEST(Request, RangesIncludeTheirEnds) {  // R19
   accepted(ApiKind::chat, chat(R"("temperature": 0, "top_p": 1, "min_p": 1, "top_k": -1)"));
@@ -164,11 +210,28 @@ TEST(Request, ListsAreBounded) {  // R7
   EXPECT_FALSE(parse_request(ApiKind::chat, R"({"messages": [)" + messages + "]}"));
   EXPECT_FALSE(parse_request(ApiKind::chat, chat(R"("stop": ")" + std::string(65, 'x') + "\"")));
   EXPECT_TRUE(parse_request(ApiKind::chat, chat(R"("stop": ")" + std::string(64, 'x') + "\"")));
+  EXPECT_TRUE(parse_request(ApiKind::chat, chat(R"("stop": ["a", "b", "c", "d"])")));
+}
+
+TEST(Request, APromptOfIdsIsBounded) {  // R7
+  std::string ids = "1";
+  for (int i = 1; i < 200'000; ++i) ids += ",1";
+  EXPECT_TRUE(parse_request(ApiKind::completion, R"({"prompt": [)" + ids + "]}"));
+  EXPECT_FALSE(parse_request(ApiKind::completion, R"({"prompt": [)" + ids + ",1]}"));
+  EXPECT_TRUE(parse_detokenize(R"({"tokens": [)" + ids + "]}"));
+  EXPECT_FALSE(parse_detokenize(R"({"tokens": [)" + ids + ",1]}"));
 }
 
 TEST(Request, DeepJsonIsRefused) {
   const std::string deep = std::string(100, '[') + std::string(100, ']');
   EXPECT_FALSE(parse_request(ApiKind::chat, chat("\"x\": " + deep)));
+  // In a field that is not looked into, so that the depth alone decides.
+  const auto nested = [](int depth) {
+    const auto brackets = static_cast<std::size_t>(depth);
+    return chat(R"("metadata": )" + std::string(brackets, '[') + std::string(brackets, ']'));
+  };
+  EXPECT_TRUE(parse_request(ApiKind::chat, nested(31)));
+  EXPECT_FALSE(parse_request(ApiKind::chat, nested(32)));
 }
 
 TEST(Request, WhatIsNoObjectIsRefused) {
@@ -210,6 +273,27 @@ TEST(Request, MessagesHaveAKnownRoleAndKnownFields) {
   EXPECT_FALSE(message_is_taken(R"({"role": "user", "content": 1})"));
   EXPECT_FALSE(message_is_taken(R"({"role": "user", "content": "a", "url": "x"})"));
   EXPECT_FALSE(message_is_taken(R"({"role": "user", "content": "a", "audio": {}})"));
+}
+
+TEST(Request, EveryFieldOfAMessageReachesTheTemplate) {
+  const ApiRequest request = accepted(ApiKind::chat, R"({"add_generation_prompt": false,
+      "messages": [{"role": "assistant", "content": "a", "name": "n", "reasoning_content": "r",
+                    "tool_calls": [{"id": "c"}], "refusal": null},
+                   {"role": "tool", "content": "b", "tool_call_id": "c"}]})");
+  const auto& messages = request.chat.messages;
+  ASSERT_EQ(messages.size(), 2U);
+  EXPECT_EQ(messages[0].role, "assistant");
+  EXPECT_EQ(messages[0].name, "n");
+  EXPECT_EQ(messages[0].reasoning_content, "r");
+  ASSERT_TRUE(messages[0].tool_calls.has_value());
+  EXPECT_EQ(messages[0].tool_calls->as_array().size(), 1U);
+  EXPECT_EQ(messages[1].tool_call_id, "c");
+  EXPECT_FALSE(request.chat.add_generation_prompt);
+}
+
+TEST(Request, ARefusalInAMessageIsRefused) {
+  EXPECT_FALSE(message_is_taken(R"({"role": "assistant", "content": "a", "refusal": "no"})"));
+  EXPECT_FALSE(message_is_taken(R"({"role": "assistant", "content": "a", "function_call": {}})"));
 }
 
 TEST(Request, AnErrorNeverCutsACharacter) {
@@ -254,6 +338,9 @@ TEST(Request, TokenizeTakesTextOrMessages) {
   EXPECT_EQ(
       parse_tokenize(R"({"messages": [{"role": "user", "content": "a"}]})")->chat.messages.size(),
       1U);
+  EXPECT_TRUE(parse_tokenize(R"({"prompt": "a"})")->add_special_tokens);
+  EXPECT_FALSE(parse_tokenize(R"({"prompt": "a", "add_special_tokens": false})")->add_special_tokens);
+  EXPECT_FALSE(parse_tokenize(R"({"prompt": "a", "return_token_strs": true})"));
   EXPECT_FALSE(parse_tokenize("{}"));
   EXPECT_FALSE(parse_tokenize(R"({"prompt": "a", "x": 1})"));
 }

@@ -44,6 +44,13 @@ TEST(Response, AChatChunkHasADeltaAndNoFinishReason) {  // API-13
   EXPECT_EQ(choice(first).at("delta").at("content"), "hi");
   EXPECT_TRUE(choice(first).at("finish_reason").is_null());
   EXPECT_FALSE(first.as_object().contains("usage"));
+  EXPECT_EQ(first.at("id"), "id-1");
+  EXPECT_EQ(first.at("model"), "m");
+  EXPECT_EQ(first.at("created"), 1700000000);
+  EXPECT_EQ(first.at("system_fingerprint"), "fp_1");
+  // The first chunk has content even when there is no text yet: clients add it up.
+  const json::value bare = json::parse(chunk(head(ApiKind::chat), "", true, nullptr));
+  EXPECT_EQ(choice(bare).at("delta").at("content"), "");
   const json::value next = json::parse(chunk(head(ApiKind::chat), "x", false, nullptr));
   EXPECT_FALSE(choice(next).at("delta").as_object().contains("role"));
 }
@@ -63,9 +70,12 @@ TEST(Response, UsageComesInAChunkOfItsOwnWithoutChoices) {  // API-15
   EXPECT_EQ(choice(finish).at("finish_reason"), "length");
   EXPECT_TRUE(choice(finish).at("delta").as_object().empty());
   EXPECT_TRUE(finish.at("usage").is_null());
-  const json::value usage = json::parse(usage_chunk(with, {3, 4, 0}));
+  const json::value usage = json::parse(usage_chunk(with, {3, 4, 2}));
   EXPECT_TRUE(usage.at("choices").as_array().empty());
+  EXPECT_EQ(usage.at("usage").at("prompt_tokens"), 3);
+  EXPECT_EQ(usage.at("usage").at("completion_tokens"), 4);
   EXPECT_EQ(usage.at("usage").at("total_tokens"), 7);
+  EXPECT_EQ(usage.at("usage").at("prompt_tokens_details").at("cached_tokens"), 2);
 }
 
 TEST(Response, AWholeAnswerHasContentFinishAndUsage) {  // API-17
@@ -81,6 +91,21 @@ TEST(Response, AWholeAnswerHasContentFinishAndUsage) {  // API-17
   EXPECT_TRUE(completion.as_object().contains("baton"));
 }
 
+TEST(Response, TheLastChunkCarriesTheTrace) {
+  const std::string with = finish_chunk(head(ApiKind::chat), "", FinishReason::stop, nullptr,
+                                        json::object{{"attempts", 1}});
+  EXPECT_EQ(json::parse(with).at("baton").at("attempts"), 1);
+  const std::string without =
+      finish_chunk(head(ApiKind::chat), "", FinishReason::stop, nullptr, std::nullopt);
+  EXPECT_FALSE(json::parse(without).as_object().contains("baton"));
+}
+
+TEST(Response, WhatEndedOtherThanByAStopIsLength) {
+  EXPECT_STREQ(finish_word(FinishReason::stop), "stop");
+  EXPECT_STREQ(finish_word(FinishReason::length), "length");
+  EXPECT_STREQ(finish_word(FinishReason::cancelled), "length");
+}
+
 TEST(Response, AnErrorHasTypeParamAndCode) {
   const json::value body =
       json::parse(error_body(Error(Reason::unsupported_parameter, "no"), "tools")).at("error");
@@ -90,6 +115,8 @@ TEST(Response, AnErrorHasTypeParamAndCode) {
   EXPECT_EQ(body.at("code"), "unsupported_parameter");
   const json::value server = json::parse(error_body(Error(Reason::no_worker, "no"))).at("error");
   EXPECT_EQ(server.at("type"), "server_error");
+  EXPECT_EQ(json::parse(error_body(Error(Reason::internal, "no"))).at("error").at("type"),
+            "server_error");
   EXPECT_TRUE(server.at("param").is_null());
 }
 
@@ -116,19 +143,47 @@ TEST(Response, WithoutLogprobsTheFieldIsNull) {
   EXPECT_TRUE(logprobs_json(ApiKind::chat, {Delivered{1, {}, {}}}, tokens(), 0).is_null());
 }
 
-TEST(Response, ATraceAddsUp) {  // P8
+TEST(Response, ATraceTellsWhatCrossedAndWhatWasComputed) {
   RequestFacts facts;
-  facts.placed_after = std::chrono::milliseconds(1);
-  facts.times.queue = std::chrono::milliseconds(2);
-  facts.times.prefill = std::chrono::milliseconds(30);
-  facts.times.handoff_exposed = std::chrono::milliseconds(4);
-  facts.times.first_decode = std::chrono::milliseconds(5);
-  facts.times.decode = std::chrono::milliseconds(50);
-  const json::object trace = trace_json(facts, std::chrono::milliseconds(100), delivered());
-  const json::value& times = trace.at("times_ms");
-  EXPECT_DOUBLE_EQ(times.at("queue").as_double(), 3);
-  EXPECT_DOUBLE_EQ(times.at("unaccounted").as_double(), 8);
-  EXPECT_DOUBLE_EQ(times.at("total").as_double(), 100);
+  facts.prefill_node = NodeId("p");
+  facts.decode_node = NodeId("d");
+  facts.attempts = 2;
+  facts.handoff = {"shm", 60, 7000, {}, std::chrono::milliseconds(9), std::chrono::milliseconds(3),
+                   std::chrono::milliseconds(8)};
+  facts.decode = {1, 2, 20, 21, 4};
+  std::vector<Delivered> tokens = delivered();
+  tokens[0].digest = Digest128{1, 2};
+  const json::object trace = trace_json(facts, {}, tokens);
+  EXPECT_EQ(trace.at("handoff"), (json::value{{"transport", "shm"},
+                                              {"units", 60},
+                                              {"bytes", 7000},
+                                              {"total_ms", 9.0},
+                                              {"first_unit_sent_ms", 3.0},
+                                              {"last_layer_computed_ms", 8.0}}));
+  EXPECT_EQ(trace.at("decode"), (json::value{{"node", "d"},
+                                             {"prompt_rows", 1},
+                                             {"first_step_rows", 2},
+                                             {"cache_before", 20},
+                                             {"cache_after", 21},
+                                             {"recomputed_rows", 4}}));
+  EXPECT_EQ(trace.at("prefill").at("node"), "p");
+  EXPECT_EQ(trace.at("attempts"), 2);
+  EXPECT_EQ(trace.at("token_ids"), (json::value{2, 1}));
+  EXPECT_EQ(trace.at("logits_digests"), json::array{(Digest128{1, 2}.to_string())});
+}
+
+TEST(Response, ATraceTellsEveryPartOfTheTime) {  // P8
+  RequestTimes times;
+  times.queue = std::chrono::milliseconds(3);
+  times.handoff_travel = std::chrono::milliseconds(2);
+  times.unaccounted = std::chrono::milliseconds(8);
+  times.total = std::chrono::milliseconds(100);
+  const json::object trace = trace_json({}, times, delivered());
+  const json::value& out = trace.at("times_ms");
+  EXPECT_DOUBLE_EQ(out.at("queue").as_double(), 3);
+  EXPECT_DOUBLE_EQ(out.at("handoff_travel").as_double(), 2);
+  EXPECT_DOUBLE_EQ(out.at("unaccounted").as_double(), 8);
+  EXPECT_DOUBLE_EQ(out.at("total").as_double(), 100);
   EXPECT_EQ(trace.at("token_ids").as_array().size(), 2U);
 }
 

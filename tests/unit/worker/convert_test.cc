@@ -67,7 +67,16 @@ TEST(Convert, EverySamplingFieldReachesTheEngine) {
   EXPECT_THAT(out.stop_token_ids, testing::ElementsAre(5));
   ASSERT_EQ(out.logit_bias.size(), 1U);
   EXPECT_EQ(out.logit_bias[0].id, 6);
+  EXPECT_EQ(out.logit_bias[0].bias, -1.5F);
   EXPECT_EQ(out.logprobs, 3);
+}
+
+TEST(Convert, NoAlternativesAreSomethingElseThanNoLogprobs) {
+  protocol::Work work;
+  work.prompt_ids = {1};
+  EXPECT_FALSE(spec_of(work, {}, Instant{}).params.logprobs.has_value());
+  work.sampling.logprobs = 0;
+  EXPECT_EQ(spec_of(work, {}, Instant{}).params.logprobs, 0);
 }
 
 TEST(Convert, AGrantNamesTheUnitsThatItsWindowStillNeeds) {
@@ -83,6 +92,25 @@ TEST(Convert, AGrantNamesTheUnitsThatItsWindowStillNeeds) {
   EXPECT_EQ(grant.groups[0].slots[0].count, 3U);
   // Positions 47 to 69 are seen by the next query: units 2 to 4, blocks 1 and 2.
   EXPECT_EQ(grant.groups[1].first_unit, 2U);
+  EXPECT_EQ(grant.groups[1].slots[0].count, 2U);
+  for (std::uint32_t group = 0; group < 2; ++group) {
+    EXPECT_EQ(grant.groups[group].group, group);
+    EXPECT_EQ(grant.groups[group].block_units, 2U);
+    const kvcache::BlockRef first =
+        blocks.group(static_cast<int>(group)).ref(grant.groups[group].first_unit / 2);
+    EXPECT_EQ(grant.groups[group].slots[0].first, static_cast<std::uint32_t>(first.block));
+    EXPECT_EQ(grant.groups[group].slots[0].generation, first.generation);
+  }
+  cache.release(blocks);
+}
+
+TEST(Convert, AGrantBeginsWithTheBlockThatHoldsItsFirstUnit) {
+  kvcache::BlockPools cache = pools();
+  kvcache::SequenceBlocks blocks;
+  ASSERT_TRUE(cache.extend(blocks, {71, 72, 72}));
+  // Positions 48 to 70: units 3 and 4, of which the third is the second in its block.
+  const protocol::Grant grant = grant_of(5, 71, blocks, cache);
+  EXPECT_EQ(grant.groups[1].first_unit, 3U);
   EXPECT_EQ(grant.groups[1].slots[0].count, 2U);
   cache.release(blocks);
 }

@@ -1,0 +1,139 @@
+// Room in the cache of a decode node: who gets it, in which order, and what is told about it.
+#include "decode_fixture.h"
+
+namespace baton::decode_node {
+namespace {
+
+/// A pool of eight blocks that is full until key(1) ends.
+class FullPool : public DecodeFixture {
+ protected:
+  FullPool() {
+    reserve(key(1), 100);
+    forget();
+  }
+  void free_pool() {
+    say(protocol::Cancel{key(1)});
+    closed();
+    forget();
+  }
+  /// Asks again every 100 ms for so long; legs count on, as a router's do.
+  void keep_asking(std::uint64_t request, std::size_t prompt, Duration time) {
+    for (Duration waited{}; waited <= time; waited += 100ms) {
+      reserve(key(request, 1, ++leg_), prompt);
+      now += 100ms;
+    }
+    forget();
+  }
+  bool granted(std::uint64_t request, std::size_t prompt) {
+    forget();
+    reserve(key(request, 1, ++leg_), prompt);
+    return !told<protocol::Granted>().empty();
+  }
+
+ private:
+  std::uint32_t leg_ = 1;
+};
+
+TEST_F(FullPool, BlocksThatGetFreeGoToTheOneThatHasWaitedLong) {  // HNG-28
+  keep_asking(2, 90, 1200ms);
+  free_pool();
+  EXPECT_FALSE(granted(3, 5));
+  EXPECT_TRUE(granted(2, 90));
+}
+
+TEST_F(FullPool, WhoHasItsSpaceHoldsNobodyUp) {
+  keep_asking(2, 60, 1200ms);
+  free_pool();
+  ASSERT_TRUE(granted(2, 60));
+  EXPECT_TRUE(granted(3, 5));
+}
+
+TEST_F(FullPool, WhoWasCancelledHoldsNobodyUp) {
+  keep_asking(2, 60, 1200ms);
+  say(protocol::Cancel{key(2, 1, 100)});
+  free_pool();
+  EXPECT_TRUE(granted(3, 5));
+}
+
+TEST_F(DecodeFixture, LoadSaysWhatRunsAndWhatMayCome) {
+  run(key(1), 2);
+  run(key(2));
+  reserve(key(3));
+  protocol::Load load = core_.load();
+  EXPECT_EQ(load.running, 2);
+  EXPECT_EQ(load.queued, 1);
+  EXPECT_EQ(load.handoffs, 1);
+  EXPECT_EQ(load.capacity_tokens, 8 * 16);
+  EXPECT_EQ(load.free_tokens, 2 * 16);
+  step();  // the first request has its last token
+  load = core_.load();
+  EXPECT_EQ(load.running, 1);
+  EXPECT_EQ(load.free_tokens, 4 * 16);
+}
+
+/// A full group of eight blocks and one with a window.
+class Windowed : public DecodeFixture {
+ protected:
+  void make(int window, int blocks) {
+    kvcache::PoolConfig pools = worker::small_pools(8);
+    pools.groups.push_back({blocks, window});
+    core_ = DecodeCore(worker::small_limits(), pools, 100);
+  }
+};
+
+TEST_F(Windowed, APromptMustFitWhenItIsComputedAgainHere) {
+  // A chunk of 32 rows sees 23 positions before itself: four blocks, where decoding needs three.
+  make(24, 3);
+  reserve(key(1), 60);
+  ASSERT_EQ(told<protocol::Refused>().size(), 1U);
+  EXPECT_EQ(told<protocol::Refused>()[0].reason, Reason::prompt_exceeds_pool);
+  make(24, 4);
+  reserve(key(1), 60);
+  EXPECT_EQ(told<protocol::Granted>().size(), 1U);
+}
+
+TEST_F(Windowed, TheLastUnitOfThePromptComesEvenIfNoLaterQuerySeesIt) {
+  make(1, 8);
+  reserve(key(1), 32);
+  ASSERT_EQ(told<protocol::Granted>().size(), 1U);
+  const protocol::GrantGroup group = told<protocol::Granted>()[0].grant.groups[1];
+  EXPECT_EQ(group.group, 1U);
+  ASSERT_FALSE(group.slots.empty());
+  verify(key(1));
+  EXPECT_EQ(told_pair<protocol::Accepted>().size(), 1U);
+}
+
+/// Two requests of two blocks each grow in a pool of five: one is preempted.
+class Preempted : public DecodeFixture {
+ protected:
+  Preempted() {
+    worker::NodeLimits limits = worker::small_limits();
+    limits.headroom_tokens = 1;
+    core_ = DecodeCore(limits, worker::small_pools(5), 100);
+    run(key(1), 40);
+    run(key(2), 40);
+    while (counted(Countable::preempted) == 0) step();
+    while (plan.prefill.empty()) {
+      if (!plan.empty()) end_step();
+      begin_step();
+    }
+    forget();
+  }
+};
+
+TEST_F(Preempted, AStepThatFailsWhileAVictimIsComputedAgainEndsTheVictim) {
+  core_.step_done(Error(Reason::internal, "broken"), now);
+  collect();
+  std::vector<protocol::AttemptKey> ended;
+  for (const auto& each : told<protocol::Finished>()) {
+    EXPECT_EQ(each.finish, FinishReason::error);
+    ended.push_back(each.key);
+  }
+  EXPECT_THAT(ended, testing::Contains(key(2)));
+  say(protocol::Release{key(1)});
+  say(protocol::Release{key(2)});
+  expect_baseline();
+}
+
+}  // namespace
+}  // namespace baton::decode_node
