@@ -208,7 +208,7 @@ TEST(Sets, CpuIsTheFastestSetOfTheClass) {
   Bench bench("cpu");
   ASSERT_NE(bench.kernels, nullptr);
   EXPECT_EQ(bench.kernels->set_name(), available_sets().back());
-  EXPECT_EQ(bench.kernels->numerics_class(), "lanes16-1");
+  EXPECT_EQ(bench.kernels->numerics_class(), "lanes16-2");
 }
 
 }  // namespace

@@ -6,28 +6,41 @@
 
 namespace baton::kernels {
 
-/// 32 activations as int8: value = scale * int8. What belongs together lies together, so that a
-/// kernel needs one pointer per row.
-struct alignas(16) QuantisedGroup {
-  std::int8_t values[32];
-  float scale;
-  float scaled_sum;         ///< scale * sum of the int8, for weights with minima
-  std::int32_t correction;  ///< -bias * sum of the int8, see PanelShape::bias()
+/// What belongs to one row's group of 32 quantised activations.
+struct alignas(16) GroupScale {
+  float scale;       ///< value = scale * int8
+  float scaled_sum;  ///< scale * sum of the int8, for weights with minima
+  /// Where an integer sum starts: minus the weights' bias times the sum of the int8, of the whole
+  /// group or, for formats with halves, of each half.
+  std::int32_t start[2];
 };
-static_assert(sizeof(QuantisedGroup) == 48);
+static_assert(sizeof(GroupScale) == 16);
 
-/// Rows of a linear layer's input, in the form that the weight's arithmetic wants: floats (f32,
-/// f16), pairs of bf16, or quantised groups. One row is `stride` 32-bit words.
+/// Rows of a linear layer's input in the form that the weight's arithmetic wants. Rows come in
+/// blocks of block_rows (the last may be shorter, its memory is not). One step of a block:
+///   integers  [row][32] int8, then [row] GroupScale
+///   floats    [row] words: a float, or a pair of bf16
 struct Activations {
-  const std::uint32_t* words = nullptr;
-  std::ptrdiff_t stride = 0;
+  const std::byte* data = nullptr;
+  int block_rows = 0;
+  std::size_t step_bytes = 0;
+  std::size_t block_bytes = 0;
 
-  const QuantisedGroup* groups(int row) const {
-    return reinterpret_cast<const QuantisedGroup*>(words + row * stride);
+  /// The first step of the block that `row` is in.
+  const std::byte* block(int row) const {
+    return data + static_cast<std::size_t>(row / block_rows) * block_bytes;
   }
 };
 
-/// Outputs of panels [panel_begin, panel_end) for rows [row_begin, row_end).
+/// Where the groups of one row go; group g is g * step_bytes further on.
+struct QuantisedRow {
+  std::int8_t* values = nullptr;
+  GroupScale* scales = nullptr;
+  std::size_t step_bytes = 0;
+};
+
+/// Outputs of panels [panel_begin, panel_end) for rows [row_begin, row_end); row_begin is the first
+/// row of a block.
 struct LinearTask {
   const PanelShape* shape = nullptr;
   const std::byte* packed = nullptr;
@@ -84,10 +97,13 @@ inline bool sees(const Query& query, std::int64_t begin, std::int64_t end) {
 
 struct Lanes16Ops {
   std::string_view name;
-  /// `bias` is what the packed weights have been raised by.
-  void (*quantise_row)(const float* x, int groups, int bias, QuantisedGroup* out);
-  /// (n + 1) / 2 words.
-  void (*round_row)(const float* x, int n, std::uint32_t* out);
+  /// Rows of a block of activations, the most that one tile takes.
+  int block_rows;
+  /// For weights of `format`.
+  void (*quantise_row)(const float* x, int groups, const IntegerFormat& format,
+                       const QuantisedRow& out);
+  /// x rounded to bf16: (n + 1) / 2 words, `stride` words apart.
+  void (*round_apart)(const float* x, int n, std::uint32_t* out, std::ptrdiff_t stride);
   void (*linear)(const LinearTask& task);
   void (*rms_norm)(const float* x, const float* weight, int n, float epsilon, float* y);
   void (*rope_head)(float* head, const RopeRow& row);
