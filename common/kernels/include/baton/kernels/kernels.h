@@ -59,7 +59,7 @@ struct WeightView {
 
 /// A weight matrix in the layout that the kernels want. Does not own `data`.
 struct PackedMatrix {
-  tensor::DType dtype = tensor::DType::f32;  ///< of the file; K-quants and Q5 run as f32
+  tensor::DType dtype = tensor::DType::f32;  ///< of the file
   int outputs = 0;
   int inputs = 0;
   const std::byte* data = nullptr;
@@ -116,7 +116,7 @@ class Kernels {
 
   /// "ref", "spec", "avx2", "avx512".
   virtual std::string_view set_name() const = 0;
-  /// "ref-1" or "lanes16-1": name and revision of the numerics class.
+  /// "ref-1" or "lanes16-2": name and revision of the numerics class.
   virtual std::string_view numerics_class() const = 0;
 
   /// Packed bytes depend on the weight and on numerics_class() alone: sets of one class share them.
