@@ -2,18 +2,19 @@
 // with an order is done here.
 #include "baton/base/check.h"
 
+#include "composed.h"
 #include "float_mode.h"
 #include "kv_cache.h"
 #include "lanes16/attention.h"
 #include "lanes16/each_row.h"
-#include "lanes16/linear.h"
+#include "lanes16/feed_forward.h"
 #include "lanes16/ops.h"
 #include "sets.h"
 
 namespace baton::kernels {
 namespace {
 
-class Lanes16 final : public Kernels {
+class Lanes16 final : public Composed {
  public:
   Lanes16(const Lanes16Ops& ops, ThreadPool& pool) : ops_(ops), pool_(pool) {}
 
@@ -42,7 +43,22 @@ class Lanes16 final : public Kernels {
   void linear(const PackedMatrix& weight, std::span<const float> bias, ConstRows x,
               Rows y) override {
     const FloatModeScope mode;
-    linear_.run(weight, bias, x, y);
+    linear_.run({weight, bias, x, nullptr, y});
+  }
+  void norm_linear(const RowNorm& norm, const LinearWeights& weights, ConstRows x,
+                   Rows y) override {
+    const FloatModeScope mode;
+    BATON_CHECK(norm.weight.size() == static_cast<std::size_t>(x.cols));
+    each_piece({{}, weights.bias, x, &norm, y}, weights);
+  }
+  void add_linear(const LinearWeights& weights, ConstRows x, Rows y) override {
+    const FloatModeScope mode;
+    each_piece({{}, weights.bias, x, nullptr, y, true}, weights);
+  }
+  void feed_forward(const FeedForward& layer, Rows x) override {
+    if (!FeedForwardDriver::fits(layer)) return Composed::feed_forward(layer, x);
+    const FloatModeScope mode;
+    feed_forward_.run(layer, x);
   }
 
   void rms_norm(ConstRows x, std::span<const float> weight, float epsilon, Rows y) override {
@@ -102,10 +118,26 @@ class Lanes16 final : public Kernels {
   Digest128 probe() override { return run_probe(*this); }
 
  private:
+  /// `all` has the bias and the outputs of all pieces.
+  void each_piece(const LinearJob& all, const LinearWeights& weights) {
+    int first = 0;
+    for (const PackedMatrix& piece : weights.pieces) {
+      LinearJob job = all;
+      job.weight = piece;
+      const auto outputs = static_cast<std::size_t>(piece.outputs);
+      if (!job.bias.empty()) job.bias = job.bias.subspan(static_cast<std::size_t>(first), outputs);
+      job.y = {all.y.data + first, all.y.rows, piece.outputs, all.y.stride};
+      linear_.run(job);
+      first += piece.outputs;
+    }
+    BATON_CHECK(first == all.y.cols);
+  }
+
   const Lanes16Ops& ops_;
   ThreadPool& pool_;
   AttentionDriver attention_{ops_, pool_};
   LinearDriver linear_{ops_, pool_};
+  FeedForwardDriver feed_forward_{ops_, pool_, linear_};
 };
 
 }  // namespace

@@ -9,66 +9,94 @@
 namespace baton::kernels {
 namespace {
 
-int divided_up(int n, int by) { return (n + by - 1) / by; }
+// Rows a thread from which on reading all weights once per chunk costs less than a barrier and
+// than passing the rows from thread to thread.
+constexpr int rows_worth_a_chunk = 48;
 
-/// Writes row `row` of x to its place in a block.
-void prepare_row(const Lanes16Ops& ops, const PanelShape& shape, const float* x, int place,
-                 const Activations& to, std::byte* block) {
-  if (shape.integer()) {
-    std::byte* scales = block + static_cast<std::size_t>(to.block_rows) * group_inputs;
-    const QuantisedRow out{reinterpret_cast<std::int8_t*>(block) + place * group_inputs,
-                           reinterpret_cast<GroupScale*>(scales) + place, to.step_bytes};
-    ops.quantise_row(x, shape.steps, shape.format, out);
-  } else if (shape.arithmetic == Arithmetic::bf16) {
-    ops.round_apart(x, shape.inputs, reinterpret_cast<std::uint32_t*>(block) + place,
-                    to.block_rows);
-  } else {
-    for (int i = 0; i < shape.inputs; ++i) {
-      reinterpret_cast<float*>(block)[i * to.block_rows + place] = x[i];
-    }
-  }
-}
+int divided_up(int n, int by) { return (n + by - 1) / by; }
 
 }  // namespace
 
-void LinearDriver::run(const PackedMatrix& weight, std::span<const float> bias, ConstRows x,
-                       Rows y) {
-  const PanelShape shape = panel_shape(weight.dtype, weight.outputs, weight.inputs);
-  BATON_CHECK(x.cols == weight.inputs && y.cols == weight.outputs && x.rows == y.rows);
-  BATON_CHECK(bias.empty() || bias.size() == static_cast<std::size_t>(weight.outputs));
-  if (x.rows == 0) return;
+RowChunks::RowChunks(int rows, int block_rows, int threads)
+    : rows_(rows), block_rows_(block_rows), blocks_(divided_up(rows, block_rows)) {
+  const int most = std::max(1, max_task_rows / block_rows);
+  count_ = std::min(blocks_, threads * divided_up(blocks_, threads * most));
+}
+
+bool RowChunks::worthwhile(int rows, int threads) { return rows / threads >= rows_worth_a_chunk; }
+
+int RowChunks::begin(int i) const {
+  const std::int64_t block = static_cast<std::int64_t>(blocks_) * i / count_;
+  return std::min(rows_, static_cast<int>(block) * block_rows_);
+}
+
+LinearTask whole_task(const PanelShape& shape, const std::byte* packed, std::span<const float> bias,
+                      const Activations& x, Rows y) {
   LinearTask all;
   all.shape = &shape;
-  all.packed = weight.data;
+  all.packed = packed;
   all.bias = bias.empty() ? nullptr : bias.data();
-  all.x = prepare(shape, x);
+  all.x = x;
   all.y = y;
-  all.row_end = x.rows;
+  all.row_end = y.rows;
   all.panel_end = shape.panels;
-  split(all);
+  return all;
 }
 
-Activations LinearDriver::prepare(const PanelShape& shape, ConstRows x) {
-  Activations a;
-  a.block_rows = std::min(ops_.block_rows, x.rows);
-  a.step_bytes = static_cast<std::size_t>(a.block_rows) *
-                 (shape.integer() ? group_inputs + sizeof(GroupScale) : sizeof(std::uint32_t));
-  // Blocks begin on a cache line.
-  a.block_bytes = (static_cast<std::size_t>(shape.steps) * a.step_bytes + 63) / 64 * 64;
-  const int blocks = divided_up(x.rows, a.block_rows);
-  std::byte* data = values_.get(static_cast<std::size_t>(blocks) * a.block_bytes);
-  a.data = data;
-  each_row(pool_, x.rows, x.cols, [&](int r) {
-    prepare_row(ops_, shape, x.row(r), r % a.block_rows, a,
-                data + static_cast<std::size_t>(r / a.block_rows) * a.block_bytes);
+void LinearDriver::run(const LinearJob& job) {
+  const PackedMatrix& weight = job.weight;
+  const PanelShape shape = panel_shape(weight.dtype, weight.outputs, weight.inputs);
+  const int rows = job.x.rows;
+  BATON_CHECK(job.x.cols == weight.inputs && job.y.cols == weight.outputs && rows == job.y.rows);
+  BATON_CHECK(job.bias.empty() || job.bias.size() == static_cast<std::size_t>(weight.outputs));
+  if (rows == 0) return;
+  PreparedInput input(ops_, shape, rows);
+  input.use(prepared_.bytes(input.bytes()));
+  LinearTask all = whole_task(shape, weight.data, job.bias, input.view(), job.y);
+  all.add = job.add;
+  if (RowChunks::worthwhile(rows, pool_.threads())) {
+    run_chunks(all, input, job);
+  } else {
+    prepare_all(input, job.x, job.norm);
+    split_panels(all);
+  }
+}
+
+void LinearDriver::run_chunks(const LinearTask& all, const PreparedInput& input,
+                              const LinearJob& job) {
+  const RowChunks chunks(all.row_end, all.x.block_rows, pool_.threads());
+  const Rows normed = normed_.rows(job.norm == nullptr ? 0 : chunks.count(), job.x.cols);
+  pool_.run(chunks.count(), [&](int i) {
+    LinearTask task = all;
+    task.row_begin = chunks.begin(i);
+    task.row_end = chunks.begin(i + 1);
+    prepare_rows(input, job.x, job.norm, task.row_begin, task.row_end,
+                 job.norm == nullptr ? nullptr : normed.row(i));
+    ops_.linear(task);
   });
-  return a;
 }
 
-/// Cuts a product into tasks: over panels, and over rows where they are many.
-void LinearDriver::split(const LinearTask& all) {
-  // Enough rows that unpacking the weights again for each task costs nothing.
-  const int rows_per_task = all.x.block_rows * std::max(1, 192 / all.x.block_rows);
+void LinearDriver::prepare_rows(const PreparedInput& to, ConstRows x, const RowNorm* norm,
+                                int begin, int end, float* row) const {
+  for (int r = begin; r < end; ++r) {
+    const float* values = x.row(r);
+    if (norm != nullptr) {
+      ops_.rms_norm(values, norm->weight.data(), x.cols, norm->epsilon, row);
+      values = row;
+    }
+    to.write(r, 0, x.cols, values);
+  }
+}
+
+void LinearDriver::prepare_all(const PreparedInput& to, ConstRows x, const RowNorm* norm) {
+  const Rows normed = normed_.rows(norm == nullptr ? 0 : x.rows, x.cols);
+  each_row(pool_, x.rows, x.cols, [&](int r) {
+    prepare_rows(to, x, norm, r, r + 1, norm == nullptr ? nullptr : normed.row(r));
+  });
+}
+
+void LinearDriver::split_panels(const LinearTask& all) {
+  const int rows_per_task = all.x.block_rows * std::max(1, max_task_rows / all.x.block_rows);
   const int row_tasks = divided_up(all.row_end, rows_per_task);
   const int wanted = (all.row_end == 1 ? 2 : 4) * pool_.threads();
   const int panels_per_task = std::max(1, all.panel_end * row_tasks / wanted);

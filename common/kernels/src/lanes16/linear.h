@@ -1,38 +1,66 @@
-// Linear layers of the class: brings the input into the form that the weights want and cuts the
-// product into tasks. No arithmetic with an order is done here.
+// Linear layers of the class: prepares the input and cuts the product into tasks. No arithmetic
+// with an order is done here.
 #pragma once
 
-#include "baton/tensor/buffer.h"
-
-#include "lanes16/ops.h"
+#include "lanes16/prepare.h"
+#include "scratch.h"
 
 namespace baton::kernels {
 
-/// Memory that only grows.
-class Workspace {
+/// How rows are cut into chunks when each thread takes its own rows through all of a layer: whole
+/// blocks, as equal as can be, of max_task_rows rows at most.
+class RowChunks {
  public:
-  std::byte* get(std::size_t bytes) {
-    if (bytes > buffer_.size()) buffer_ = tensor::Buffer(bytes * 5 / 4);
-    return buffer_.data();
-  }
+  RowChunks(int rows, int block_rows, int threads);
+
+  /// Whether there are enough rows for it: each chunk reads all weights.
+  static bool worthwhile(int rows, int threads);
+
+  int count() const { return count_; }
+  /// Chunk i is rows [begin(i), begin(i + 1)).
+  int begin(int i) const;
 
  private:
-  tensor::Buffer buffer_;
+  int rows_;
+  int block_rows_;
+  int blocks_;
+  int count_;
+};
+
+struct LinearJob {
+  PackedMatrix weight;
+  std::span<const float> bias;
+  ConstRows x;
+  const RowNorm* norm = nullptr;  ///< of x; null: none
+  Rows y;
+  bool add = false;  ///< y += instead of y =
 };
 
 class LinearDriver {
  public:
   LinearDriver(const Lanes16Ops& ops, ThreadPool& pool) : ops_(ops), pool_(pool) {}
 
-  void run(const PackedMatrix& weight, std::span<const float> bias, ConstRows x, Rows y);
+  void run(const LinearJob& job);
+
+  /// Prepares rows [begin, end) of x, through the norm if there is one. `row` holds x.cols values.
+  void prepare_rows(const PreparedInput& to, ConstRows x, const RowNorm* norm, int begin, int end,
+                    float* row) const;
+  /// All rows, on all threads where they are many.
+  void prepare_all(const PreparedInput& to, ConstRows x, const RowNorm* norm);
+  /// Cuts a product over panels, and over rows where they are too many for one task.
+  void split_panels(const LinearTask& all);
 
  private:
-  Activations prepare(const PanelShape& shape, ConstRows x);
-  void split(const LinearTask& all);
+  void run_chunks(const LinearTask& all, const PreparedInput& input, const LinearJob& job);
 
   const Lanes16Ops& ops_;
   ThreadPool& pool_;
-  Workspace values_;
+  Scratch prepared_;
+  Scratch normed_;
 };
+
+/// The whole product as one task.
+LinearTask whole_task(const PanelShape& shape, const std::byte* packed, std::span<const float> bias,
+                      const Activations& x, Rows y);
 
 }  // namespace baton::kernels

@@ -39,18 +39,26 @@ struct QuantisedRow {
   std::size_t step_bytes = 0;
 };
 
-/// Outputs of panels [panel_begin, panel_end) for rows [row_begin, row_end); row_begin is the first
-/// row of a block.
+/// Most rows of a task: what a set keeps of them on its stack is bounded by it.
+inline constexpr int max_task_rows = 96;
+
+/// Outputs of panels [panel_begin, panel_end) for rows [row_begin, row_end), at most max_task_rows;
+/// row_begin is the first row of a block.
 struct LinearTask {
   const PanelShape* shape = nullptr;
   const std::byte* packed = nullptr;
   const float* bias = nullptr;  ///< null: none
   Activations x;
-  Rows y;
+  Rows y;  ///< its first row and column are row y_row, output y_output
+  int y_row = 0;
+  int y_output = 0;
+  bool add = false;  ///< y += instead of y =
   int row_begin = 0;
   int row_end = 0;
   int panel_begin = 0;
   int panel_end = 0;
+
+  float* output(int row, int o) const { return y.row(row - y_row) + (o - y_output); }
 };
 
 /// cos and sin of one position.

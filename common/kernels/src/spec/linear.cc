@@ -124,7 +124,9 @@ void linear(const LinearTask& task) {
           task.packed + static_cast<std::size_t>(o / lanes) * shape.panel_bytes;
       const Output output{shape, panel, o % lanes};
       const float sum = shape.integer() ? integer_dot(output, x) : float_dot(output, x);
-      task.y.row(r)[o] = task.bias == nullptr ? sum : sum + task.bias[o];
+      const float value = task.bias == nullptr ? sum : sum + task.bias[o];
+      float* to = task.output(r, o);
+      *to = task.add ? *to + value : value;
     }
   }
 }
