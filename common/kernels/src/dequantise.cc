@@ -5,6 +5,7 @@
 #include "baton/kernels/kernels.h"
 
 #include "half.h"
+#include "k_scales.h"
 
 namespace baton::kernels {
 namespace {
@@ -56,17 +57,6 @@ void block_q5_1(const Byte* b, float* out) {
 void block_q8_0(const Byte* b, float* out) {
   const float d = half_at(b);
   for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(static_cast<std::int8_t>(b[2 + i]));
-}
-
-struct ScaleMin {
-  int scale;
-  int min;
-};
-
-/// The j-th of eight 6-bit (scale, minimum) pairs that Q4_K and Q5_K keep in 12 bytes.
-ScaleMin scale_min(const Byte* s, int j) {
-  if (j < 4) return {s[j] & 63, s[j + 4] & 63};
-  return {(s[j + 4] & 15) | ((s[j - 4] >> 6) << 4), (s[j + 4] >> 4) | ((s[j] >> 6) << 4)};
 }
 
 /// Q4_K and Q5_K: eight groups of 32; `high` is null for Q4_K.

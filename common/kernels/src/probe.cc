@@ -68,7 +68,10 @@ class Probe {
     for (const DType dtype :
          {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,
           DType::q8_0, DType::q4_k, DType::q5_k, DType::q6_k}) {
-      linear(dtype);
+      const int block = static_cast<int>(tensor::info(dtype).block_elements);
+      // Few rows and many, short rows and such as are longer than what a kernel takes at once.
+      linear(dtype, 7, block == 1 ? 77 : block == 32 ? 160 : 256);
+      linear(dtype, 14, block == 1 ? 1277 : 1280);
     }
     rows();
     for (const tensor::CacheDtype dtype : {tensor::CacheDtype::bf16, tensor::CacheDtype::f32}) {
@@ -115,9 +118,7 @@ class Probe {
     return bytes;
   }
 
-  void linear(DType dtype) {
-    const std::size_t block = tensor::info(dtype).block_elements;
-    const int inputs = block == 1 ? 77 : static_cast<int>(block) * (block == 32 ? 5 : 1);
+  void linear(DType dtype, int row_count, int inputs) {
     constexpr int outputs = 39;
     const std::vector<std::byte> bytes = weights(dtype, outputs, inputs);
     const WeightView view{dtype, outputs, inputs, bytes.data()};
@@ -125,9 +126,9 @@ class Probe {
     kernels_.pack(view, packed.data());
     const PackedMatrix matrix{dtype, outputs, inputs, packed.data()};
 
-    const Matrix x(7, inputs, 1);
+    const Matrix x(row_count, inputs, 1);
     const Matrix bias(1, outputs, 2);
-    Matrix y(7, outputs, 3);
+    Matrix y(row_count, outputs, 3);
     kernels_.linear(matrix, bias.values, x.view, y.view);
     add(y);
     constexpr std::array<TokenId, 3> ids = {0, 38, 17};

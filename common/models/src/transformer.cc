@@ -62,16 +62,14 @@ void Transformer::attention(Step& step, int layer) {
   const int rows = rows_.rows();
   const int q_width = config_.heads * config_.head_dim;
   const int kv_width = config_.kv_heads * config_.head_dim;
-  const kernels::Rows normed = workspace_.normed.get(rows, config_.width);
   const kernels::Rows qkv = workspace_.qkv.get(rows, q_width + 2 * kv_width);
   const kernels::Rows q = columns(qkv, 0, q_width);
   const kernels::Rows k = columns(qkv, q_width, kv_width);
   const kernels::Rows v = columns(qkv, q_width + kv_width, kv_width);
   const kernels::Rows out = workspace_.attention.get(rows, q_width);
-  const kernels::Rows projection = workspace_.projection.get(rows, config_.width);
 
-  kernels_.rms_norm(step.hidden, weights.attention_norm, config_.norm_epsilon, normed);
-  linear(weights.qkv, normed, qkv);
+  kernels_.norm_linear({weights.attention_norm, config_.norm_epsilon}, weights.qkv.view(),
+                       step.hidden, qkv);
   if (config_.qk_norm) {
     kernels_.rms_norm(q, weights.q_norm, config_.norm_epsilon, q);
     kernels_.rms_norm(k, weights.k_norm, config_.norm_epsilon, k);
@@ -87,34 +85,27 @@ void Transformer::attention(Step& step, int layer) {
   const int window = config_.groups[static_cast<std::size_t>(config_.group_of_layer[index])].window;
   kernels_.attention({q, out, config_.heads, config_.attention_scale, window,
                       config_.attention_softcap, cache, spans});
-  linear(weights.attention_output, out, projection);
-  add_residual(step.hidden, projection, weights.post_attention_norm);
+  if (config_.post_norms) {
+    const kernels::Rows projection = workspace_.projection.get(rows, config_.width);
+    linear(weights.attention_output, out, projection);
+    kernels_.rms_norm(projection, weights.post_attention_norm, config_.norm_epsilon, projection);
+    kernels_.add(step.hidden, projection);
+  } else {
+    kernels_.add_linear(weights.attention_output.view(), out, step.hidden);
+  }
 }
 
 void Transformer::feed_forward(Step& step, int layer) {
   const weights::LayerWeights& weights = weights_.layers[static_cast<std::size_t>(layer)];
+  const kernels::FeedForward part{{weights.ffn_norm, config_.norm_epsilon},
+                                  weights.gate_up.view(),
+                                  config_.activation,
+                                  weights.down.view(),
+                                  weights.post_ffn_norm};
   for (int first = 0; first < rows_.rows(); first += ffn_chunk_rows) {
     const int count = std::min(ffn_chunk_rows, rows_.rows() - first);
-    feed_forward_rows(slice(step.hidden, first, count), weights);
+    kernels_.feed_forward(part, slice(step.hidden, first, count));
   }
-}
-
-void Transformer::feed_forward_rows(kernels::Rows hidden, const weights::LayerWeights& weights) {
-  const kernels::Rows normed = workspace_.normed.get(hidden.rows, config_.width);
-  const kernels::Rows gate_up = workspace_.gate_up.get(hidden.rows, 2 * config_.ffn_width);
-  const kernels::Rows activated = workspace_.activated.get(hidden.rows, config_.ffn_width);
-  const kernels::Rows projection = workspace_.projection.get(hidden.rows, config_.width);
-  kernels_.rms_norm(hidden, weights.ffn_norm, config_.norm_epsilon, normed);
-  linear(weights.gate_up, normed, gate_up);
-  kernels_.gated(config_.activation, columns(gate_up, 0, config_.ffn_width),
-                 columns(gate_up, config_.ffn_width, config_.ffn_width), activated);
-  linear(weights.down, activated, projection);
-  add_residual(hidden, projection, weights.post_ffn_norm);
-}
-
-void Transformer::add_residual(kernels::Rows hidden, kernels::Rows y, std::span<const float> norm) {
-  if (config_.post_norms) kernels_.rms_norm(y, norm, config_.norm_epsilon, y);
-  kernels_.add(hidden, y);
 }
 
 void Transformer::linear(const weights::Linear& weights, kernels::ConstRows x, kernels::Rows y) {
@@ -153,10 +144,8 @@ StepOutput Transformer::logits(const Step& step) {
   const kernels::Rows result = workspace_.logits.get(wanted, config_.vocabulary);
   output.logits = result;
   if (wanted == 0) return output;
-  const kernels::Rows normed = workspace_.normed.get(wanted, config_.width);
-  kernels_.rms_norm(slice(step.hidden, 0, wanted), weights_.output_norm, config_.norm_epsilon,
-                    normed);
-  linear(weights_.output, normed, result);
+  kernels_.norm_linear({weights_.output_norm, config_.norm_epsilon}, weights_.output.view(),
+                       slice(step.hidden, 0, wanted), result);
   if (config_.logit_softcap != 0) kernels_.soft_cap(result, config_.logit_softcap);
   return output;
 }

@@ -36,9 +36,6 @@ class Transformer final : public Model {
 
   void attention(Step& step, int layer);
   void feed_forward(Step& step, int layer);
-  void feed_forward_rows(kernels::Rows hidden, const weights::LayerWeights& weights);
-  /// hidden += norm(y), the norm only where the family has it.
-  void add_residual(kernels::Rows hidden, kernels::Rows y, std::span<const float> norm);
   void linear(const weights::Linear& weights, kernels::ConstRows x, kernels::Rows y);
   void drop_cancelled(Step& step);
   StepOutput logits(const Step& step);

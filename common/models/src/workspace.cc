@@ -15,8 +15,7 @@ kernels::Rows Scratch::get(int rows, int cols) {
 }
 
 std::size_t Workspace::bytes() const {
-  return hidden.bytes() + normed.bytes() + qkv.bytes() + attention.bytes() + projection.bytes() +
-         gate_up.bytes() + activated.bytes() + logits.bytes();
+  return hidden.bytes() + qkv.bytes() + attention.bytes() + projection.bytes() + logits.bytes();
 }
 
 }  // namespace baton::models

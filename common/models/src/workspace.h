@@ -22,12 +22,9 @@ class Scratch {
 
 struct Workspace {
   Scratch hidden;      ///< the residual stream
-  Scratch normed;      ///< input of a linear operation
   Scratch qkv;         ///< q, k and v beside each other
   Scratch attention;   ///< outputs of the heads
-  Scratch projection;  ///< what is added to the residual stream
-  Scratch gate_up;     ///< gate and up beside each other
-  Scratch activated;   ///< act(gate) * up
+  Scratch projection;  ///< of a family with norms behind its linear operations
   Scratch logits;
 
   std::size_t bytes() const;

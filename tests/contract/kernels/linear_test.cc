@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "support.h"
@@ -32,10 +33,10 @@ TEST_P(LinearEquality, EveryTypeAndShapeEqualsSpec) {
   }
 }
 
+/// Longer than what the kernels keep unpacked at once, for more rows than one tile.
 TEST_P(LinearEquality, LongRowsEqualSpec) {
   Random random(2);
-  for (const DType dtype :
-       {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q4_1, DType::q8_0}) {
+  for (const DType dtype : all_dtypes) {
     const Weight weight = random_weight(dtype, 40, 2048, random);
     const Matrix x(19, 2048, random);
     ASSERT_EQ(bits(linear(bench_, weight, {}, x)), bits(linear(spec_, weight, {}, x)))
@@ -45,10 +46,11 @@ TEST_P(LinearEquality, LongRowsEqualSpec) {
 
 TEST_P(LinearEquality, EveryNumberOfRowsUpTo64EqualsSpec) {
   Random random(3);
-  for (const DType dtype : {DType::bf16, DType::q4_1}) {
-    const Weight weight = random_weight(dtype, 34, 64, random);
+  for (const DType dtype : all_dtypes) {
+    const int inputs = input_sizes(dtype).front() == 256 ? 256 : 64;
+    const Weight weight = random_weight(dtype, 34, inputs, random);
     for (int rows = 1; rows <= 64; ++rows) {
-      const Matrix x(rows, 64, random);
+      const Matrix x(rows, inputs, random);
       ASSERT_EQ(bits(linear(bench_, weight, {}, x)), bits(linear(spec_, weight, {}, x)))
           << tensor::info(dtype).name << ' ' << rows;
     }
@@ -79,18 +81,24 @@ TEST_P(LinearEquality, DenormalZeroAndHugeInputsEqualSpec) {
   }
 }
 
+/// Quants and the K formats' own scales at their ends, activations at theirs.
 TEST_P(LinearEquality, AWholeRowOfExtremeQuantsDoesNotSaturate) {
-  for (const DType dtype : {DType::q4_0, DType::q4_1, DType::q8_0}) {
+  for (const DType dtype : all_dtypes) {
+    if (in_blocks_of_one(dtype)) continue;
+    const int inputs = 2 * static_cast<int>(tensor::info(dtype).block_elements);
     for (const int fill : {0x00, 0x80, 0x7f, 0xff}) {
       Random random(5);
-      Weight weight = random_weight(dtype, 17, 64, random);
+      Weight weight = random_weight(dtype, 17, inputs, random);
       const std::size_t block = tensor::info(dtype).block_bytes;
-      const std::size_t scales = scale_offsets(dtype).size() * 2;
+      const std::vector<std::size_t> halves = scale_offsets(dtype);
       for (std::size_t i = 0; i < weight.bytes.size(); ++i) {
-        if (i % block >= scales) weight.bytes[i] = static_cast<std::byte>(fill);
+        const auto in_half = [&](std::size_t at) { return i % block - at < 2; };
+        if (std::none_of(halves.begin(), halves.end(), in_half)) {
+          weight.bytes[i] = static_cast<std::byte>(fill);
+        }
       }
-      Matrix x(2, 64);
-      for (int i = 0; i < 64; ++i) {
+      Matrix x(2, inputs);
+      for (int i = 0; i < inputs; ++i) {
         x.view.row(0)[i] = 3.0F;
         x.view.row(1)[i] = -3.0F;
       }
@@ -121,7 +129,7 @@ TEST_P(Linear, ARowAloneHasTheBitsThatItHasInABatch) {
 
 TEST_P(Linear, TheNumberOfThreadsChangesNoBit) {
   Random random(7);
-  for (const DType dtype : {DType::f32, DType::bf16, DType::q4_1, DType::q8_0}) {
+  for (const DType dtype : all_dtypes) {
     const Weight weight = random_weight(dtype, 200, 256, random);
     for (const int rows : {1, 230}) {
       const Matrix x(rows, 256, random);
@@ -139,16 +147,17 @@ TEST_P(Linear, TheNumberOfThreadsChangesNoBit) {
 /// terms in another order.
 TEST_P(Linear, AReorderedSumIsSeenInTheBits) {
   Random random(8);
-  for (const DType dtype :
-       {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q4_1, DType::q8_0}) {
-    const Weight weight = random_weight(dtype, 16, 256, random);
-    const Matrix x(1, 256, random);
+  for (const DType dtype : all_dtypes) {
+    // Whole pairs stay together for bf16, whole blocks for integers.
+    const int block = static_cast<int>(tensor::info(dtype).block_elements);
+    const int unit = std::max(2, block);
+    const int inputs = std::max(256, 4 * block);
+    const Weight weight = random_weight(dtype, 16, inputs, random);
+    const Matrix x(1, inputs, random);
     Weight reversed = weight;
-    Matrix reversed_x(1, 256);
-    // Whole pairs stay together for bf16, whole groups for integers.
-    const int unit = in_blocks_of_one(dtype) ? 2 : 32;
+    Matrix reversed_x(1, inputs);
     const std::size_t bytes = tensor::row_bytes(dtype, static_cast<std::size_t>(unit));
-    const int units = 256 / unit;
+    const int units = inputs / unit;
     for (int u = 0; u < units; ++u) {
       const int from = units - 1 - u;
       std::copy_n(x.view.data + from * unit, unit, reversed_x.view.data + u * unit);
@@ -164,9 +173,16 @@ TEST_P(Linear, AReorderedSumIsSeenInTheBits) {
   }
 }
 
-/// |error| <= error of the rounded activations times |w|, plus that of two float sums of n terms.
+/// The largest relative error of a product of rounded values: x rounded to bf16 with bf16 weights,
+/// and the weight too when it is F16.
+double rounded_product_error(DType dtype) {
+  if (dtype == DType::bf16) return 0x1p-8;
+  return dtype == DType::f16 ? 0x1p-7 + 0x1p-16 : 0;
+}
+
+/// |error| <= error of the rounded values, plus that of two float sums of n terms.
 double tolerance(DType dtype, const float* x, const float* w, int n) {
-  const bool integer = dtype == DType::q4_0 || dtype == DType::q4_1 || dtype == DType::q8_0;
+  const bool integer = !in_blocks_of_one(dtype);
   double rounding = 0;
   double magnitude = 0;
   for (int g = 0; g < n; g += 32) {
@@ -174,10 +190,9 @@ double tolerance(DType dtype, const float* x, const float* w, int n) {
     double amax = 0;
     for (int i = g; i < end; ++i) amax = std::max(amax, std::fabs(double{x[i]}));
     for (int i = g; i < end; ++i) {
-      // Half a step of 1/127 of the group's largest value, or half a bf16 step.
-      const double error = integer                ? amax / 127 * 0.5001
-                           : dtype == DType::bf16 ? std::fabs(x[i]) * 0x1p-8
-                                                  : 0;
+      // Half a step of 1/127 of the group's largest value.
+      const double error =
+          integer ? amax / 127 * 0.5001 : std::fabs(x[i]) * rounded_product_error(dtype);
       rounding += error * std::fabs(w[i]);
       // An integer group's terms are bounded by its largest activation.
       magnitude += (integer ? amax : std::fabs(x[i]) * 1.01) * std::fabs(w[i]);
@@ -219,6 +234,13 @@ TEST_P(Linear, NotANumberReachesTheOutput) {
   }
 }
 
+/// A normal number to the nearest bf16, the even one of two.
+float rounded_to_bf16(float value) {
+  const auto word = std::bit_cast<std::uint32_t>(value);
+  return std::bit_cast<float>((word + 0x7fffU + (word >> 16 & 1U)) & 0xffff0000U);
+}
+
+/// F16 weights are kept as bf16.
 TEST_P(Linear, EmbeddingReturnsTheDequantisedRowTimesTheScale) {
   Random random(11);
   for (const DType dtype : all_dtypes) {
@@ -231,11 +253,22 @@ TEST_P(Linear, EmbeddingReturnsTheDequantisedRowTimesTheScale) {
     bench_.kernels->embed({dtype, 37, 256, packed.data()}, ids, 24.0F, out.view);
     for (int r = 0; r < 3; ++r) {
       for (int i = 0; i < 256; ++i) {
-        const float value = w[static_cast<std::size_t>(ids[r] * 256 + i)];
+        float value = w[static_cast<std::size_t>(ids[r] * 256 + i)];
+        if (dtype == DType::f16) value = rounded_to_bf16(value);
         const float expected = std::fpclassify(value) == FP_SUBNORMAL ? 0 : value * 24.0F;
         ASSERT_EQ(out.view.row(r)[i], expected) << tensor::info(dtype).name;
       }
     }
+  }
+}
+
+TEST_P(Linear, PackedWeightsAreAboutAsLargeAsTheFile) {
+  for (const DType dtype : all_dtypes) {
+    const WeightView weight{dtype, 64, 512, nullptr};
+    const double file = 64.0 * static_cast<double>(tensor::row_bytes(dtype, 512));
+    const auto packed = static_cast<double>(bench_.kernels->packed_bytes(weight));
+    EXPECT_LE(packed, 1.03 * file) << tensor::info(dtype).name;
+    EXPECT_GE(packed, file) << tensor::info(dtype).name;
   }
 }
 

@@ -11,6 +11,7 @@
 #include "cpu/cpu.h"
 #include "kv_cache.h"
 #include "lanes16/constants.h"
+#include "lanes16/ops.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c")
@@ -20,10 +21,13 @@ namespace {
 
 constexpr const char* set = "avx2";
 
-// Sixteen registers: 2 x 1 integer and float accumulators take 8.
+// Sixteen registers: the sums of 2 x 1 take 8 to 12.
+constexpr int block_rows = 12;
 constexpr int tile_rows = 2;
 constexpr int tile_panels = 1;
-constexpr int single_row_panels = 2;
+constexpr int few_rows = 2;
+constexpr int few_float_rows = 1;
+constexpr int few_rows_panels = 2;
 constexpr int tile_queries = 2;
 
 // Each source uses the ones before it.
@@ -31,6 +35,9 @@ constexpr int tile_queries = 2;
 #include "cpu/vector_avx2.inc"
 #include "cpu/math.inc"
 #include "cpu/rows.inc"
+#include "cpu/quantise.inc"
+#include "cpu/integer_linear.inc"
+#include "cpu/float_linear.inc"
 #include "cpu/linear.inc"
 #include "cpu/attention.inc"
 #include "cpu/table.inc"

@@ -11,6 +11,7 @@
 #include "cpu/cpu.h"
 #include "kv_cache.h"
 #include "lanes16/constants.h"
+#include "lanes16/ops.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx2,fma,f16c")
@@ -20,11 +21,15 @@ namespace {
 
 constexpr const char* set = "avx512";
 
-// Tile of a product: rows x panels. 6 x 2 integer and 6 x 2 float accumulators fill 24 of the 32
-// registers; two unpacked and two packed weight vectors, a mask and a broadcast take the rest.
-constexpr int tile_rows = 6;
+// Rows of a tile: 12 x 1 integer and as many float sums, or 12 x 2 float sums, fill 24 of the 32
+// registers.
+constexpr int block_rows = 12;
+constexpr int tile_rows = 12;
 constexpr int tile_panels = 2;
-constexpr int single_row_panels = 4;
+// Up to 8 rows keep the 8 vectors of a group, unpacked, in registers too.
+constexpr int few_rows = 8;
+constexpr int few_float_rows = 4;
+constexpr int few_rows_panels = 4;
 // Queries that share a loaded vector of keys or values: 4 x 4 accumulators.
 constexpr int tile_queries = 4;
 
@@ -33,6 +38,9 @@ constexpr int tile_queries = 4;
 #include "cpu/vector_avx512.inc"
 #include "cpu/math.inc"
 #include "cpu/rows.inc"
+#include "cpu/quantise.inc"
+#include "cpu/integer_linear.inc"
+#include "cpu/float_linear.inc"
 #include "cpu/linear.inc"
 #include "cpu/attention.inc"
 #include "cpu/table.inc"

@@ -6,38 +6,59 @@
 
 namespace baton::kernels {
 
-/// 32 activations as int8: value = scale * int8. What belongs together lies together, so that a
-/// kernel needs one pointer per row.
-struct alignas(16) QuantisedGroup {
-  std::int8_t values[32];
-  float scale;
-  float scaled_sum;         ///< scale * sum of the int8, for weights with minima
-  std::int32_t correction;  ///< -bias * sum of the int8, see PanelShape::bias()
+/// What belongs to one row's group of 32 quantised activations.
+struct alignas(16) GroupScale {
+  float scale;       ///< value = scale * int8
+  float scaled_sum;  ///< scale * sum of the int8, for weights with minima
+  /// Where an integer sum starts: minus the weights' bias times the sum of the int8, of the whole
+  /// group or, for formats with halves, of each half.
+  std::int32_t start[2];
 };
-static_assert(sizeof(QuantisedGroup) == 48);
+static_assert(sizeof(GroupScale) == 16);
 
-/// Rows of a linear layer's input, in the form that the weight's arithmetic wants: floats (f32,
-/// f16), pairs of bf16, or quantised groups. One row is `stride` 32-bit words.
+/// Rows of a linear layer's input in the form that the weight's arithmetic wants. Rows come in
+/// blocks of block_rows (the last may be shorter, its memory is not). One step of a block:
+///   integers  [row][32] int8, then [row] GroupScale
+///   floats    [row] words: a float, or a pair of bf16
 struct Activations {
-  const std::uint32_t* words = nullptr;
-  std::ptrdiff_t stride = 0;
+  const std::byte* data = nullptr;
+  int block_rows = 0;
+  std::size_t step_bytes = 0;
+  std::size_t block_bytes = 0;
 
-  const QuantisedGroup* groups(int row) const {
-    return reinterpret_cast<const QuantisedGroup*>(words + row * stride);
+  /// The first step of the block that `row` is in.
+  const std::byte* block(int row) const {
+    return data + static_cast<std::size_t>(row / block_rows) * block_bytes;
   }
 };
 
-/// Outputs of panels [panel_begin, panel_end) for rows [row_begin, row_end).
+/// Where the groups of one row go; group g is g * step_bytes further on.
+struct QuantisedRow {
+  std::int8_t* values = nullptr;
+  GroupScale* scales = nullptr;
+  std::size_t step_bytes = 0;
+};
+
+/// Most rows of a task: what a set keeps of them on its stack is bounded by it.
+inline constexpr int max_task_rows = 96;
+
+/// Outputs of panels [panel_begin, panel_end) for rows [row_begin, row_end), at most max_task_rows;
+/// row_begin is the first row of a block.
 struct LinearTask {
   const PanelShape* shape = nullptr;
   const std::byte* packed = nullptr;
   const float* bias = nullptr;  ///< null: none
   Activations x;
-  Rows y;
+  Rows y;  ///< its first row and column are row y_row, output y_output
+  int y_row = 0;
+  int y_output = 0;
+  bool add = false;  ///< y += instead of y =
   int row_begin = 0;
   int row_end = 0;
   int panel_begin = 0;
   int panel_end = 0;
+
+  float* output(int row, int o) const { return y.row(row - y_row) + (o - y_output); }
 };
 
 /// cos and sin of one position.
@@ -84,10 +105,13 @@ inline bool sees(const Query& query, std::int64_t begin, std::int64_t end) {
 
 struct Lanes16Ops {
   std::string_view name;
-  /// `bias` is what the packed weights have been raised by.
-  void (*quantise_row)(const float* x, int groups, int bias, QuantisedGroup* out);
-  /// (n + 1) / 2 words.
-  void (*round_row)(const float* x, int n, std::uint32_t* out);
+  /// Rows of a block of activations, the most that one tile takes.
+  int block_rows;
+  /// For weights of `format`.
+  void (*quantise_row)(const float* x, int groups, const IntegerFormat& format,
+                       const QuantisedRow& out);
+  /// x rounded to bf16: (n + 1) / 2 words, `stride` words apart.
+  void (*round_apart)(const float* x, int n, std::uint32_t* out, std::ptrdiff_t stride);
   void (*linear)(const LinearTask& task);
   void (*rms_norm)(const float* x, const float* weight, int n, float epsilon, float* y);
   void (*rope_head)(float* head, const RopeRow& row);

@@ -4,6 +4,7 @@
 
 #include "baton/base/check.h"
 
+#include "composed.h"
 #include "half.h"
 #include "kv_cache.h"
 #include "sets.h"
@@ -31,7 +32,7 @@ float gelu_tanh(float x) {
   return 0.5F * x * (1 + std::tanh(root_two_over_pi * (x + 0.044715F * x * x * x)));
 }
 
-class Ref final : public Kernels {
+class Ref final : public Composed {
  public:
   explicit Ref(ThreadPool& pool) : pool_(pool) {}
 

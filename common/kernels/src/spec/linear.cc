@@ -12,64 +12,72 @@ struct Output {
   std::uint32_t word(int step) const {
     return load<std::uint32_t>(panel + static_cast<std::size_t>(step * lanes + lane) * 4);
   }
-  float half(int step) const {
-    return f16_to_f32(
-        load<std::uint16_t>(panel + static_cast<std::size_t>(step * lanes + lane) * 2));
-  }
-  /// 0: d, 1: m.
-  float scale(int group, int which) const {
-    const int halves = shape.arithmetic == Arithmetic::q4_1 ? 2 : 1;
-    const int place = (group * halves + which) * lanes + lane;
-    return f16_to_f32(
-        load<std::uint16_t>(panel + shape.scales_offset + static_cast<std::size_t>(place) * 2));
-  }
-  /// Weight k of a group as an integer: q4_0 -8..7, q4_1 0..15, q8_0 -128..127.
-  int quant(int group, int k) const {
-    if (shape.arithmetic == Arithmetic::q8_0) {
-      return static_cast<int>(panel[group * 512 + (k / 4 * lanes + lane) * 4 + k % 4]) - 128;
-    }
-    const int low = k % 16;
-    const auto both = static_cast<int>(panel[group * 256 + (low / 4 * lanes + lane) * 4 + low % 4]);
-    const int nibble = k < 16 ? both & 15 : both >> 4;
-    return shape.arithmetic == Arithmetic::q4_0 ? nibble - 8 : nibble;
-  }
 };
 
-float float_dot(const Output& o, const std::uint32_t* x) {
+/// One row of activations in its block.
+struct Input {
+  Input(const Activations& all, int row)
+      : block(all.block(row)), activations(all), row_in_block(row % all.block_rows) {}
+
+  std::uint32_t word(int step) const { return load<std::uint32_t>(at(step) + row_in_block * 4); }
+  const std::int8_t* values(int group) const {
+    return reinterpret_cast<const std::int8_t*>(at(group) + row_in_block * group_inputs);
+  }
+  GroupScale scale(int group) const {
+    return load<GroupScale>(at(group) + activations.block_rows * group_inputs +
+                            row_in_block * sizeof(GroupScale));
+  }
+
+  const std::byte* at(int step) const {
+    return block + static_cast<std::size_t>(step) * activations.step_bytes;
+  }
+
+  const std::byte* block;
+  const Activations& activations;
+  int row_in_block;
+};
+
+float float_dot(const Output& o, const Input& x) {
   float sum = 0;
   for (int s = 0; s < o.shape.steps; ++s) {
-    switch (o.shape.arithmetic) {
-      case Arithmetic::bf16:
-        sum = step_bf16(sum, o.word(s), x[s]);
-        break;
-      case Arithmetic::f16:
-        sum = fma(o.half(s), std::bit_cast<float>(x[s]), sum);
-        break;
-      default:
-        sum = step_f32(sum, o.word(s), x[s]);
-    }
+    sum = o.shape.arithmetic == Arithmetic::bf16 ? step_bf16(sum, o.word(s), x.word(s))
+                                                 : step_f32(sum, o.word(s), x.word(s));
   }
   return sum;
 }
 
-float integer_dot(const Output& o, const Activations& x, int row) {
+/// Adds the products of one group to a row's sum.
+float add_group(const IntegerFormat& format, const GroupWeights& weights, const Input& x, int group,
+                float sum) {
+  const std::int8_t* values = x.values(group);
+  const GroupScale scale = x.scale(group);
+  int dot = 0;
+  for (int half = 0; half < 2; ++half) {
+    int part = 0;
+    for (int i = 16 * half; i < 16 * half + 16; ++i) part += weights.quants[i] * values[i];
+    dot += weights.halves[half] * part;
+  }
+  sum = fma(static_cast<float>(dot), weights.scale * scale.scale, sum);
+  return format.has_minimum() ? fma(weights.minimum, scale.scaled_sum, sum) : sum;
+}
+
+float integer_dot(const Output& o, const Input& x) {
   float sum = 0;
+  GroupWeights weights;
   for (int g = 0; g < o.shape.steps; ++g) {
-    const QuantisedGroup& group = x.groups(row)[g];
-    int dot = 0;
-    for (int k = 0; k < group_inputs; ++k) dot += o.quant(g, k) * group.values[k];
-    sum = fma(static_cast<float>(dot), o.scale(g, 0) * group.scale, sum);
-    if (o.shape.arithmetic == Arithmetic::q4_1) sum = fma(o.scale(g, 1), group.scaled_sum, sum);
+    read_group(o.shape.format, o.panel, o.shape.scales_offset, o.lane, g, weights);
+    sum = add_group(o.shape.format, weights, x, g, sum);
   }
   return sum;
 }
 
 }  // namespace
 
-void quantise_row(const float* x, int groups, int bias, QuantisedGroup* out) {
+void quantise_row(const float* x, int groups, const IntegerFormat& format,
+                  const QuantisedRow& out) {
   for (int g = 0; g < groups; ++g) {
     const float* from = x + g * group_inputs;
-    QuantisedGroup& to = out[g];
+    std::int8_t* values = out.values + static_cast<std::size_t>(g) * out.step_bytes;
     std::uint32_t highest = 0;
     for (int i = 0; i < group_inputs; ++i) {
       const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(from[i]) & 0x7fffffffU;
@@ -79,37 +87,46 @@ void quantise_row(const float* x, int groups, int bias, QuantisedGroup* out) {
     const bool finite = highest < 0x7f800000U;
     const bool usable = finite && amax >= smallest_amax;
     const float inverse = usable ? 127.0F / amax : 0;
-    std::int32_t sum = 0;
+    std::int32_t sums[2] = {0, 0};
     for (int i = 0; i < group_inputs; ++i) {
       // Adding and taking away 1.5 * 2^23 rounds to the nearest even integer.
       const float rounded = usable ? from[i] * inverse + exp_magic - exp_magic : 0;
-      to.values[i] = static_cast<std::int8_t>(rounded);
-      sum += to.values[i];
+      values[i] = static_cast<std::int8_t>(rounded);
+      sums[i / 16] += values[i];
     }
-    to.scale = usable ? amax / 127.0F : finite ? 0.0F : std::numeric_limits<float>::quiet_NaN();
-    to.correction = -bias * sum;
-    to.scaled_sum = to.scale * static_cast<float>(sum);
+    GroupScale scale;
+    scale.scale = usable ? amax / 127.0F : finite ? 0.0F : std::numeric_limits<float>::quiet_NaN();
+    scale.scaled_sum = scale.scale * static_cast<float>(sums[0] + sums[1]);
+    scale.start[0] = -format.bias * (format.has_halves() ? sums[0] : sums[0] + sums[1]);
+    scale.start[1] = format.has_halves() ? -format.bias * sums[1] : 0;
+    std::memcpy(
+        reinterpret_cast<std::byte*>(out.scales) + static_cast<std::size_t>(g) * out.step_bytes,
+        &scale, sizeof scale);
   }
 }
 
-void round_row(const float* x, int n, std::uint32_t* out) {
+void round_apart(const float* x, int n, std::uint32_t* out, std::ptrdiff_t stride) {
   for (int i = 0; i < n; i += 2) {
     const std::uint32_t odd = i + 1 < n ? f32_to_bf16(x[i + 1]) : 0;
-    out[i / 2] = f32_to_bf16(x[i]) | odd << 16;
+    out[i / 2 * stride] = f32_to_bf16(x[i]) | odd << 16;
   }
 }
+
+void round_row(const float* x, int n, std::uint32_t* out) { round_apart(x, n, out, 1); }
 
 void linear(const LinearTask& task) {
   const PanelShape& shape = *task.shape;
   const int end = task.panel_end * lanes < shape.outputs ? task.panel_end * lanes : shape.outputs;
   for (int r = task.row_begin; r < task.row_end; ++r) {
+    const Input x(task.x, r);
     for (int o = task.panel_begin * lanes; o < end; ++o) {
       const std::byte* panel =
           task.packed + static_cast<std::size_t>(o / lanes) * shape.panel_bytes;
       const Output output{shape, panel, o % lanes};
-      const float sum = shape.integer() ? integer_dot(output, task.x, r)
-                                        : float_dot(output, task.x.words + r * task.x.stride);
-      task.y.row(r)[o] = task.bias == nullptr ? sum : sum + task.bias[o];
+      const float sum = shape.integer() ? integer_dot(output, x) : float_dot(output, x);
+      const float value = task.bias == nullptr ? sum : sum + task.bias[o];
+      float* to = task.output(r, o);
+      *to = task.add ? *to + value : value;
     }
   }
 }

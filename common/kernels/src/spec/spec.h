@@ -6,8 +6,9 @@
 
 namespace baton::kernels::spec {
 
-void quantise_row(const float* x, int groups, int bias, QuantisedGroup* out);
+void quantise_row(const float* x, int groups, const IntegerFormat& format, const QuantisedRow& out);
 void round_row(const float* x, int n, std::uint32_t* out);
+void round_apart(const float* x, int n, std::uint32_t* out, std::ptrdiff_t stride);
 void linear(const LinearTask& task);
 void attend_segment(const AttendTask& task, std::int64_t segment, const SoftmaxState& state);
 void merge(const SoftmaxState& total, const SoftmaxState& part, int query, int head_dim);

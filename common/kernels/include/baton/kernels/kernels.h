@@ -59,10 +59,22 @@ struct WeightView {
 
 /// A weight matrix in the layout that the kernels want. Does not own `data`.
 struct PackedMatrix {
-  tensor::DType dtype = tensor::DType::f32;  ///< of the file; K-quants and Q5 run as f32
+  tensor::DType dtype = tensor::DType::f32;  ///< of the file
   int outputs = 0;
   int inputs = 0;
   const std::byte* data = nullptr;
+};
+
+/// One linear operation: pieces that read the same input, their outputs one after the other.
+struct LinearWeights {
+  std::span<const PackedMatrix> pieces;
+  std::span<const float> bias;  ///< empty, or one value per output
+};
+
+/// Weights of an rms_norm over whole rows.
+struct RowNorm {
+  std::span<const float> weight;
+  float epsilon = 0;
 };
 
 /// cos and sin of every position's angles, made once at load in double precision.
@@ -108,6 +120,15 @@ struct AttentionArgs {
 
 enum class Activation : std::uint8_t { silu, gelu_tanh };
 
+/// The feed-forward part of a layer: x += post(down(act(gate(n)) * up(n))), n = norm(x).
+struct FeedForward {
+  RowNorm norm;
+  LinearWeights gate_up;  ///< outputs: gate, then as many of up
+  Activation activation = Activation::silu;
+  LinearWeights down;
+  std::span<const float> post_norm;  ///< empty: none; with the epsilon of `norm`
+};
+
 /// A kernel set bound to a thread pool. One thread calls it at a time (the engine thread). Outputs
 /// may be the very rows of an input in rms_norm and gated; in linear and attention they may not.
 class Kernels {
@@ -116,7 +137,7 @@ class Kernels {
 
   /// "ref", "spec", "avx2", "avx512".
   virtual std::string_view set_name() const = 0;
-  /// "ref-1" or "lanes16-1": name and revision of the numerics class.
+  /// "ref-1" or "lanes16-2": name and revision of the numerics class.
   virtual std::string_view numerics_class() const = 0;
 
   /// Packed bytes depend on the weight and on numerics_class() alone: sets of one class share them.
@@ -130,6 +151,13 @@ class Kernels {
   /// y[r][o] = sum over i of x[r][i] * w[o][i] (+ bias[o] when bias is not empty).
   virtual void linear(const PackedMatrix& weight, std::span<const float> bias, ConstRows x,
                       Rows y) = 0;
+  /// y = linear(rms_norm(x)), with the bits of the two operations.
+  virtual void norm_linear(const RowNorm& norm, const LinearWeights& weights, ConstRows x,
+                           Rows y) = 0;
+  /// y += linear(x), with the bits of the two operations.
+  virtual void add_linear(const LinearWeights& weights, ConstRows x, Rows y) = 0;
+  /// With the bits of rms_norm, linear, gated, linear, rms_norm (if any) and add.
+  virtual void feed_forward(const FeedForward& layer, Rows x) = 0;
   /// y[r] = x[r] / sqrt(mean(x[r]^2) + epsilon) * weight, for each head_dim-wide part of a row
   /// when x.cols is a multiple of weight.size() (q/k norm), else for the whole row.
   virtual void rms_norm(ConstRows x, std::span<const float> weight, float epsilon, Rows y) = 0;

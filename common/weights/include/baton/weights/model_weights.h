@@ -46,6 +46,7 @@ struct Linear {
 
   int inputs() const { return pieces.empty() ? 0 : pieces.front().inputs; }
   int outputs() const;
+  kernels::LinearWeights view() const { return {pieces, bias}; }
 };
 
 /// Vectors that a family does not have are empty.

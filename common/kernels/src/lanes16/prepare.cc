@@ -1,0 +1,44 @@
+#include "lanes16/prepare.h"
+
+#include <algorithm>
+
+namespace baton::kernels {
+
+PreparedInput::PreparedInput(const Lanes16Ops& ops, const PanelShape& shape, int rows)
+    : ops_(&ops), shape_(&shape) {
+  layout_.block_rows = std::min(ops.block_rows, rows);
+  layout_.step_bytes =
+      static_cast<std::size_t>(layout_.block_rows) *
+      (shape.integer() ? group_inputs + sizeof(GroupScale) : sizeof(std::uint32_t));
+  // Blocks begin on a cache line.
+  layout_.block_bytes = (static_cast<std::size_t>(shape.steps) * layout_.step_bytes + 63) / 64 * 64;
+  const int blocks = (rows + layout_.block_rows - 1) / layout_.block_rows;
+  bytes_ = static_cast<std::size_t>(blocks) * layout_.block_bytes;
+}
+
+Activations PreparedInput::view() const {
+  Activations view = layout_;
+  view.data = memory_;
+  return view;
+}
+
+void PreparedInput::write(int row, int first, int count, const float* values) const {
+  const int rows = layout_.block_rows;
+  const int place = row % rows;
+  std::byte* block = memory_ + static_cast<std::size_t>(row / rows) * layout_.block_bytes;
+  if (shape_->integer()) {
+    std::byte* step = block + static_cast<std::size_t>(first / group_inputs) * layout_.step_bytes;
+    std::byte* scales = step + static_cast<std::size_t>(rows) * group_inputs;
+    const QuantisedRow out{reinterpret_cast<std::int8_t*>(step) + place * group_inputs,
+                           reinterpret_cast<GroupScale*>(scales) + place, layout_.step_bytes};
+    ops_->quantise_row(values, count / group_inputs, shape_->format, out);
+  } else if (shape_->arithmetic == Arithmetic::bf16) {
+    std::byte* step = block + static_cast<std::size_t>(first / 2) * layout_.step_bytes;
+    ops_->round_apart(values, count, reinterpret_cast<std::uint32_t*>(step) + place, rows);
+  } else {
+    float* words = reinterpret_cast<float*>(block) + static_cast<std::ptrdiff_t>(first) * rows;
+    for (int i = 0; i < count; ++i) words[i * rows + place] = values[i];
+  }
+}
+
+}  // namespace baton::kernels

@@ -1,0 +1,32 @@
+// Brings the input of a linear layer into the form that its weights want.
+#pragma once
+
+#include "lanes16/ops.h"
+
+namespace baton::kernels {
+
+/// The prepared input of a linear layer in memory that can be written. Rows are independent: any
+/// thread may write any row.
+class PreparedInput {
+ public:
+  PreparedInput() = default;
+  PreparedInput(const Lanes16Ops& ops, const PanelShape& shape, int rows);
+
+  std::size_t bytes() const { return bytes_; }
+  /// bytes() bytes, aligned to 64.
+  void use(std::byte* memory) { memory_ = memory; }
+  Activations view() const;
+
+  /// Prepares `count` inputs of a row from `first` on, an even number or the row's last; for
+  /// integer weights whole groups of 32.
+  void write(int row, int first, int count, const float* values) const;
+
+ private:
+  const Lanes16Ops* ops_ = nullptr;
+  const PanelShape* shape_ = nullptr;
+  Activations layout_;
+  std::size_t bytes_ = 0;
+  std::byte* memory_ = nullptr;
+};
+
+}  // namespace baton::kernels
