@@ -74,9 +74,9 @@ TEST(Convert, EverySamplingFieldReachesTheEngine) {
 TEST(Convert, NoAlternativesAreSomethingElseThanNoLogprobs) {
   protocol::Work work;
   work.prompt_ids = {1};
-  EXPECT_FALSE(spec_of(work, {}, Instant{}).params.logprobs.has_value());
+  EXPECT_FALSE(spec_of(work, {}, 1, Instant{}).params.logprobs.has_value());
   work.sampling.logprobs = 0;
-  EXPECT_EQ(spec_of(work, {}, Instant{}).params.logprobs, 0);
+  EXPECT_EQ(spec_of(work, {}, 1, Instant{}).params.logprobs, 0);
 }
 
 TEST(Convert, AGrantNamesTheUnitsThatItsWindowStillNeeds) {

@@ -44,7 +44,8 @@ class ScriptedCore final : public NodeCore {
                              [&] { return count_of("tick") >= ticks + 2; });
   }
 
-  void message(const handoff::OwnerRef& from, const protocol::Message& message, Instant) override {
+  void message(const handoff::OwnerRef& from, const protocol::Message& message, Instant,
+               Instant) override {
     note(std::string(protocol::name(message)) + " of " + text_of(from));
   }
   void owner_connected(const handoff::OwnerRef& owner, Instant) override {
