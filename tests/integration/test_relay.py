@@ -64,7 +64,7 @@ def test_three_tokens_are_decoded_from_position_three_by_a_step_of_one_row(clust
 
 
 def test_units_leave_while_prefill_still_computes(cluster):
-    # Long enough for the grant to be there before its last layer, whoever is given a processor first.
+    # Long enough for the grant to be there before its last layer, whoever gets a processor first.
     handoff = cluster.complete(prompt_of(1500), max_tokens=2).trace["handoff"]
     assert 0 < handoff["first_unit_sent_ms"] < handoff["last_layer_computed_ms"], handoff
 

@@ -127,9 +127,9 @@ Result<Grant> grant_of(const wire::Grant& in) {
 }
 
 PhaseTimes times_of(const wire::PhaseTimes& in) {
-  return {duration_of(in.queue_ns()), duration_of(in.prefill_ns()),
+  return {duration_of(in.queue_ns()),           duration_of(in.prefill_ns()),
           duration_of(in.handoff_exposed_ns()), duration_of(in.first_decode_ns()),
-          duration_of(in.decode_ns()), duration_of(in.commit_held_ns())};
+          duration_of(in.decode_ns()),          duration_of(in.commit_held_ns())};
 }
 
 Result<Tokens> tokens_of(const wire::Tokens& in) {

@@ -345,7 +345,8 @@ void Control::from_pair(Session& session, protocol::Message message) {
     }
   }
   if (session.link == handoff::LinkId()) return;
-  if (!serving_->driver->post(handoff::PairMessage{session.link, std::move(message), session.heard})) {
+  if (!serving_->driver->post(
+          handoff::PairMessage{session.link, std::move(message), session.heard})) {
     log_error("too many messages wait; closing the connection to {}", session.node.value());
     close(session.id);
   }

@@ -78,7 +78,7 @@ class Control {
     handoff::LinkId link;     ///< pairs
     protocol::DataLink data;  ///< pairs; pair_in: announced once it is expected
     std::uint64_t id = 0;
-    Instant heard;  ///< when the last frame was read
+    Instant heard;               ///< when the last frame was read
     bool complained_of = false;  ///< a message of it could not be read; logged once
   };
   /// A decode node that some router wants this prefill node to be connected to.

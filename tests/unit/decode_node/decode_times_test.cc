@@ -1,4 +1,5 @@
-// Times and rates of decoding: from the commit accepted to the end of the first row, and from there.
+// Times and rates of decoding: from the commit accepted to the end of the first row, and from
+// there.
 #include "decode_fixture.h"
 
 namespace baton::decode_node {

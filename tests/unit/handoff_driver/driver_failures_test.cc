@@ -89,14 +89,12 @@ class Stalled final : public transport::Transport {
   Result<void> register_memory(tensor::SharedBuffer& memory) override {
     return inner_->register_memory(memory);
   }
-  Result<transport::PeerId> connect(std::string_view address,
-                                    transport::PairToken token) override {
+  Result<transport::PeerId> connect(std::string_view address, transport::PairToken token) override {
     return inner_->connect(address, token);
   }
   transport::PeerId expect(transport::PairToken token) override { return inner_->expect(token); }
   void close(transport::PeerId peer) override { inner_->close(peer); }
-  Result<void> send(transport::SendId id, transport::PeerId peer,
-                    std::span<const std::byte> header,
+  Result<void> send(transport::SendId id, transport::PeerId peer, std::span<const std::byte> header,
                     std::span<const transport::Extent> extents) override {
     return inner_->send(id, peer, header, extents);
   }
@@ -151,8 +149,8 @@ TEST_P(DriverFailure, OneSideMaySendAndReceiveAtOnce) {
   const RequestId token{5, 6};
   prefill->driver().post(ControlCommand(ExpectLink{back, prefill->transport(), token, {7, 8}}));
   ASSERT_TRUE(prefill->wait_for([](const auto& s) { return s.expected.size() == 1; }));
-  protocol::DataLink data{prefill->transport(), prefill->driver().addresses()[0].second, token,
-                          {7, 8}, ""};
+  protocol::DataLink data{
+      prefill->transport(), prefill->driver().addresses()[0].second, token, {7, 8}, ""};
   decode->driver().post(ControlCommand(ConnectLink{back, NodeId("p"), Epoch(66), data}));
   begin();
   open(10);
@@ -161,8 +159,8 @@ TEST_P(DriverFailure, OneSideMaySendAndReceiveAtOnce) {
   protocol::Grant away = grant(20);
   away.groups[0].slots = {{3, 3, 9}};
   prefill->command(OpenGrant{other, away, {{block_units, 0, free_blocks}}});
-  decode->command(BeginSource{SourceId(6), other, length, {{block_units, 0, source_blocks}},
-                              monotonic_now()});
+  decode->command(
+      BeginSource{SourceId(6), other, length, {{block_units, 0, source_blocks}}, monotonic_now()});
   target(10);
   decode->command(SetTarget{SourceId(6), other, NodeId("p"), Epoch(66), away});
   for (std::uint32_t each = 0; each < arena_layers; ++each) {

@@ -10,7 +10,8 @@ TEST_P(DriverTest, ACacheArrivesWholeAndBothSidesLetGo) {
   ASSERT_TRUE(decode->wait_for([](const auto& s) { return s.verified.size() == 1; }));
   EXPECT_TRUE(arrived());
   EXPECT_THAT(decode->seen().verified[0].commit.tokens.ids, testing::ElementsAre(7));
-  ASSERT_TRUE(prefill->driver().post(PairMessage{link_id, protocol::Accepted{key}, monotonic_now()}));
+  ASSERT_TRUE(
+      prefill->driver().post(PairMessage{link_id, protocol::Accepted{key}, monotonic_now()}));
   ASSERT_TRUE(prefill->wait_for([](const auto& s) { return s.idle.size() == 1; }));
   const SourceAccepted accepted = prefill->seen().accepted.at(0);
   EXPECT_EQ(accepted.facts.transport, GetParam());
@@ -156,7 +157,8 @@ TEST_P(DriverTest, AFloodOfAPeersMessagesIsRefusedAtABoundAndOursAreNot) {
   decode->driver().start();
   decode->command(CloseGrant{10});
   EXPECT_TRUE(decode->wait_for([](const auto& s) { return s.closed.size() == 1; }));
-  EXPECT_TRUE(decode->driver().post(PairMessage{link_id, protocol::Accepted{key}, monotonic_now()}));
+  EXPECT_TRUE(
+      decode->driver().post(PairMessage{link_id, protocol::Accepted{key}, monotonic_now()}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, DriverTest, testing::Values("loopback", "shm"),

@@ -88,15 +88,14 @@ TEST(Registry, SEC16WhatOnlyLooksLikeACharacterIsNone) {
     const char* shown;
   };
   for (const Case& each : {
-           Case{"\xe0\x9f\xbf", "???"},                // two bytes would do
-           Case{"\xe0\xa0\x80", "\xe0\xa0\x80"},       // the first of three
-           Case{"\xf0\x8f\xbf\xbf", "????"},           // three bytes would do
+           Case{"\xe0\x9f\xbf", "???"},                   // two bytes would do
+           Case{"\xe0\xa0\x80", "\xe0\xa0\x80"},          // the first of three
+           Case{"\xf0\x8f\xbf\xbf", "????"},              // three bytes would do
            Case{"\xf0\x90\x80\x80", "\xf0\x90\x80\x80"},  // the first of four
            Case{"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},  // the last there is
-           Case{"\xf4\x90\x80\x80", "????"},
-           Case{"\xf5\x80\x80\x80", "????"},
+           Case{"\xf4\x90\x80\x80", "????"}, Case{"\xf5\x80\x80\x80", "????"},
            Case{"\xed\x9f\xbf", "\xed\x9f\xbf"},  // before the surrogates
-           Case{"\xe7\x95", "??"},                 // cut off
+           Case{"\xe7\x95", "??"},                // cut off
        }) {
     Registry registry("router", "r0");
     registry.counter("baton_a_total", "A.", {{"model", each.text}});

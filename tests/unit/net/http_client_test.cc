@@ -129,14 +129,17 @@ class Canned {
  public:
   explicit Canned(std::string answer) : answer_(std::move(answer)) {
     acceptor_ = thread_.on_loop([this] {
-      return TcpAcceptor::open(thread_.loop(), {}, [this](TcpSocket socket) {
-               auto stream = std::make_shared<TcpStream>(thread_.loop(), std::move(socket));
-               stream->start({[this, stream = stream.get()](std::string_view) {
-                                stream->queue(answer_);
-                                stream->close_gracefully(1s, 1s);
-                              },
-                              [](const std::string&) {}});
-             }).value();
+      return TcpAcceptor::open(thread_.loop(), {},
+                               [this](TcpSocket socket) {
+                                 auto stream =
+                                     std::make_shared<TcpStream>(thread_.loop(), std::move(socket));
+                                 stream->start({[this, stream = stream.get()](std::string_view) {
+                                                  stream->queue(answer_);
+                                                  stream->close_gracefully(1s, 1s);
+                                                },
+                                                [](const std::string&) {}});
+                               })
+          .value();
     });
   }
   ~Canned() {

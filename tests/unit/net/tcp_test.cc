@@ -29,13 +29,13 @@ class TcpTest : public ::testing::Test {
 
   void listen() {
     thread_.on_loop([this] {
-      acceptor_ = TcpAcceptor::open(thread_.loop(), {}, [this](TcpSocket socket) {
-                    descriptor_ = socket.native_handle();
-                    streams_.push_back(
-                        std::make_shared<TcpStream>(thread_.loop(), std::move(socket)));
-                    streams_.back()->start({[](std::string_view) {},
-                                            [this](const std::string& why) { ended_ = why; }});
-                  }).value();
+      acceptor_ =
+          TcpAcceptor::open(thread_.loop(), {}, [this](TcpSocket socket) {
+            descriptor_ = socket.native_handle();
+            streams_.push_back(std::make_shared<TcpStream>(thread_.loop(), std::move(socket)));
+            streams_.back()->start(
+                {[](std::string_view) {}, [this](const std::string& why) { ended_ = why; }});
+          }).value();
     });
   }
   /// The client, once the server has its end.

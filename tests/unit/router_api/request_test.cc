@@ -171,9 +171,9 @@ TEST(Request, WhatChangesNothingIsTaken) {
 
 TEST(Request, OfTwoLimitsOfAChatTheNewerNameCounts) {
   EXPECT_EQ(accepted(ApiKind::chat, chat(R"("max_tokens": 5)")).max_tokens, 5);
-  EXPECT_EQ(accepted(ApiKind::chat, chat(R"("max_tokens": 5, "max_completion_tokens": 9)"))
-                .max_tokens,
-            9);
+  EXPECT_EQ(
+      accepted(ApiKind::chat, chat(R"("max_tokens": 5, "max_completion_tokens": 9)")).max_tokens,
+      9);
 }
 
 TEST(Request, TheNameOfAFieldInsideAnotherIsToldInFull) {
@@ -339,7 +339,8 @@ TEST(Request, TokenizeTakesTextOrMessages) {
       parse_tokenize(R"({"messages": [{"role": "user", "content": "a"}]})")->chat.messages.size(),
       1U);
   EXPECT_TRUE(parse_tokenize(R"({"prompt": "a"})")->add_special_tokens);
-  EXPECT_FALSE(parse_tokenize(R"({"prompt": "a", "add_special_tokens": false})")->add_special_tokens);
+  EXPECT_FALSE(
+      parse_tokenize(R"({"prompt": "a", "add_special_tokens": false})")->add_special_tokens);
   EXPECT_FALSE(parse_tokenize(R"({"prompt": "a", "return_token_strs": true})"));
   EXPECT_FALSE(parse_tokenize("{}"));
   EXPECT_FALSE(parse_tokenize(R"({"prompt": "a", "x": 1})"));

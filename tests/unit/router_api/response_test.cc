@@ -148,7 +148,12 @@ TEST(Response, ATraceTellsWhatCrossedAndWhatWasComputed) {
   facts.prefill_node = NodeId("p");
   facts.decode_node = NodeId("d");
   facts.attempts = 2;
-  facts.handoff = {"shm", 60, 7000, {}, std::chrono::milliseconds(9), std::chrono::milliseconds(3),
+  facts.handoff = {"shm",
+                   60,
+                   7000,
+                   {},
+                   std::chrono::milliseconds(9),
+                   std::chrono::milliseconds(3),
                    std::chrono::milliseconds(8)};
   facts.decode = {1, 2, 20, 21, 4};
   std::vector<Delivered> tokens = delivered();

@@ -51,9 +51,8 @@ class Peer {
 class ControlFixture : public testing::Test, public Deaf {
  protected:
   explicit ControlFixture(protocol::Role role)
-      : rig(role), control(loop, {role, NodeId("w"), Epoch(50), "host-a"}, rig.probe, [this] {
-          return now;
-        }) {
+      : rig(role),
+        control(loop, {role, NodeId("w"), Epoch(50), "host-a"}, rig.probe, [this] { return now; }) {
     endpoint = control.listen({}).value();
   }
   ~ControlFixture() override {
@@ -95,8 +94,8 @@ class ControlFixture : public testing::Test, public Deaf {
     control.tick(now);
   }
   double dropped(Reason reason) const {
-    return rig.metric({"baton_control_dropped_total",
-                       "reason=\"" + std::string(info(reason).label) + "\""});
+    return rig.metric(
+        {"baton_control_dropped_total", "reason=\"" + std::string(info(reason).label) + "\""});
   }
 
   Peer& connect(Epoch epoch) {

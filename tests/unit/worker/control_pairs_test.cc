@@ -1,5 +1,5 @@
-// Pair connections: prefill nodes that connect to a decode node, and the decode nodes that a prefill
-// node connects to.
+// Pair connections: prefill nodes that connect to a decode node, and the decode nodes that a
+// prefill node connects to.
 #include "control_fixture.h"
 
 namespace baton::worker {

@@ -16,9 +16,7 @@ class ControlTest : public ControlFixture {
  protected:
   ControlTest() : ControlFixture(Role::decode) {}
 
-  void deliver(const OwnerRef& owner) {
-    control.deliver({ToOwner{owner, protocol::Gone{key}}});
-  }
+  void deliver(const OwnerRef& owner) { control.deliver({ToOwner{owner, protocol::Gone{key}}}); }
 };
 
 TEST_F(ControlTest, BeforeTheModelIsLoadedEverybodyIsToldToComeBack) {

@@ -114,10 +114,9 @@ TEST_F(EngineThreadTest, AnOwnerThatHoldsNothingIsForgottenUntilItSpeaksAgain) {
   post(StartDraining{});
   start();
   ASSERT_TRUE(rig.core->wait_for("drain"));
-  EXPECT_THAT(heard(),
-              ElementsAre("connected r/1", "connected s/2", "inventory of r/1", "inventory of s/2",
-                          "inventory of s/2", "cancel of r/1", "inventory of s/2",
-                          "inventory of r/1", "drain"));
+  EXPECT_THAT(heard(), ElementsAre("connected r/1", "connected s/2", "inventory of r/1",
+                                   "inventory of s/2", "inventory of s/2", "cancel of r/1",
+                                   "inventory of s/2", "inventory of r/1", "drain"));
   EXPECT_THAT(inventories(), ElementsAre(second, second, second));
 }
 
@@ -149,7 +148,8 @@ TEST_F(EngineThreadTest, CommandsOfTheCoreReachTheDriver) {
   rig.driver->start();
   rig.core->on_note = [&](const std::string& note) {
     if (note != "connected r/1") return;
-    rig.core->effects.push_back(ToDriver{handoff::OpenGrant{key, {7, 16, {{0, 1, 0, {{0, 1, 1}}}}}, {{1, 0, {0}}}}});
+    rig.core->effects.push_back(
+        ToDriver{handoff::OpenGrant{key, {7, 16, {{0, 1, 0, {{0, 1, 1}}}}}, {{1, 0, {0}}}}});
     rig.core->effects.push_back(ToDriver{handoff::CloseGrant{7}});
   };
   post(OwnerConnected{first});

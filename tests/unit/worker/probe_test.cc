@@ -12,7 +12,8 @@ double sum_of(const std::string& exposed, const std::vector<std::string>& names)
   std::istringstream lines(exposed);
   for (std::string line; std::getline(lines, line);) {
     const auto begins = [&](const std::string& name) { return line.starts_with(name + "{"); };
-    if (std::any_of(names.begin(), names.end(), begins)) sum += std::stod(line.substr(line.rfind(' ')));
+    if (std::any_of(names.begin(), names.end(), begins))
+      sum += std::stod(line.substr(line.rfind(' ')));
   }
   return sum;
 }

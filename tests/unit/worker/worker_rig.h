@@ -62,8 +62,8 @@ class WorkerRig {
     test::FakeModelOptions options;
     options.windows = {0};
     auto fake = std::make_unique<test::FakeModel>(options);
-    const kvcache::ArenaConfig cache = engine::arena_config(
-        fake->config(), {.positions = 128, .block_units = 1});
+    const kvcache::ArenaConfig cache =
+        engine::arena_config(fake->config(), {.positions = 128, .block_units = 1});
     model.arena = std::make_unique<kvcache::Arena>(kvcache::Arena::create(cache).value());
     model.pools = engine::pool_config(fake->config(), cache, true);
     model.model = std::move(fake);

@@ -52,7 +52,7 @@ class DecodeCore final : public worker::NodeCore {
     std::vector<Digest128> digests;  ///< when asked for
     std::vector<protocol::Tokens::Logprob> logprobs;
     std::optional<protocol::Finished> finished;  ///< until Release
-    Instant committed;  ///< the commit arrived
+    Instant committed;                           ///< the commit arrived
     Instant accepted;
     std::optional<Instant> first_row;  ///< end of the first decode step
     Instant last_row;                  ///< end of the last one
