@@ -148,13 +148,12 @@ TEST(Response, ATraceTellsWhatCrossedAndWhatWasComputed) {
   facts.prefill_node = NodeId("p");
   facts.decode_node = NodeId("d");
   facts.attempts = 2;
-  facts.handoff = {"shm",
-                   60,
-                   7000,
-                   {},
-                   std::chrono::milliseconds(9),
-                   std::chrono::milliseconds(3),
-                   std::chrono::milliseconds(8)};
+  facts.handoff.transport = "shm";
+  facts.handoff.units = 60;
+  facts.handoff.bytes = 7000;
+  facts.handoff.total = std::chrono::milliseconds(9);
+  facts.handoff.first_unit_sent = std::chrono::milliseconds(3);
+  facts.handoff.last_layer_computed = std::chrono::milliseconds(8);
   facts.decode = {1, 2, 20, 21, 4};
   std::vector<Delivered> tokens = delivered();
   tokens[0].digest = Digest128{1, 2};
