@@ -16,7 +16,6 @@ namespace baton::metrics {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 enum class Outcome { ok, refused, cancelled };
 const LabelAxis outcome_axis = {"outcome", {"ok", "refused", "cancelled"}};

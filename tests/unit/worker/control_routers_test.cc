@@ -6,7 +6,6 @@ namespace {
 
 using handoff::OwnerRef;
 using protocol::Role;
-using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
