@@ -16,6 +16,7 @@
 
 #include "api.h"
 #include "exit_code.h"
+#include "median.h"
 #include "stream_gaps.h"
 
 namespace baton::cli {
@@ -138,13 +139,6 @@ boost::json::object facts_of(const GapReport& report) {
           {"stalled_share", report.stalled_share},
           {"above_500_ms_share", report.half_second_share},
           {"tokens_per_second", report.pieces_per_second}};
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 /// Waits until `until`, looking out for a failure.

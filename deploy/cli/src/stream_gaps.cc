@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "median.h"
+
 namespace baton::cli {
 
 GapReport gaps_of(std::span<const StreamTimes> streams, Instant from, Instant to,
@@ -15,9 +17,7 @@ GapReport gaps_of(std::span<const StreamTimes> streams, Instant from, Instant to
   GapReport report;
   report.gaps = gaps.size();
   if (gaps.empty()) return report;
-  const auto middle = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() / 2);
-  std::nth_element(gaps.begin(), middle, gaps.end());
-  report.median = *middle;
+  report.median = median(gaps);
   report.longest = *std::max_element(gaps.begin(), gaps.end());
   const Duration usual = threshold_median > Duration::zero() ? threshold_median : report.median;
   Duration all{};
