@@ -51,6 +51,8 @@ void Simulation::execute(Router&, router::RequestEnded& e) {
   Client& client = clients_.at(e.request);
   if (client.ended || client.dropped) violation("a second end");
   client.ended = true;
+  outcome_.longest_request_s =
+      std::max(outcome_.longest_request_s, seconds(now_ - client.submitted));
   note(static_cast<std::uint64_t>(e.finish) + 7000);
   if (e.finish == protocol::FinishReason::error) {
     log("request {} failed: {}", static_cast<int>(e.request.low), e.error->message());
@@ -92,6 +94,7 @@ void Simulation::submit(int number) {
   const RequestId id = submission.id;
   Client& client = clients_[id];
   client.router = router->first;
+  client.submitted = now_;
   client.expected = expected_tokens(submission.work.prompt_ids, sampling.max_tokens);
   if (options_.drop_chance > 0 && chance(options_.drop_chance)) {
     client.drop_after = static_cast<int>(random_() % 12);

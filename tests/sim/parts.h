@@ -71,6 +71,7 @@ struct Client {
   std::string router;
   std::vector<TokenId> expected;
   std::vector<TokenId> got;
+  Instant submitted;
   int drop_after = -1;  ///< messages about it until the client leaves; negative: it stays
   bool ended = false;
   bool dropped = false;

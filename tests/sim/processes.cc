@@ -178,7 +178,9 @@ void Simulation::kill(Worker& w) {
   w.alive = false;
   cut_pairs(w, false);
   for (auto& [name, r] : routers_) cut_router(r, w, false);
-  after(between(50ms, 800ms), [this, &w] { start(w); });
+  const auto longest = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(options_.longest_absence_seconds));
+  after(between(50ms, longest), [this, &w] { start(w); });
 }
 
 /// Its clients lose their connections; its next life knows nothing of them.

@@ -124,6 +124,27 @@ TEST(Sim, KilledWorkersDoNotEndStreamsNorChangeTokens) {
   EXPECT_GT(sum.attempts, 0);
 }
 
+/// Nobody can finish a request whose only workers are gone; it has to be told so, soon.
+TEST(Sim, RequestsOfWorkersThatStayAwayEndSoonAllTheSame) {  // HNG-21
+  Options options;
+  options.prefill_nodes = 1;
+  options.decode_nodes = 1;
+  options.kills_per_second = 0.5;
+  options.stops_per_second = 2;
+  options.longest_stop_seconds = 2;
+  options.longest_absence_seconds = 120;
+  Outcome sum;
+  for (std::uint64_t seed : seeds()) {
+    options.seed = seed;
+    const Outcome outcome = World(options).run();
+    ASSERT_THAT(outcome.violations, testing::IsEmpty()) << describe(options, outcome);
+    EXPECT_LT(outcome.longest_request_s, 30) << describe(options, outcome);
+    add_up(sum, outcome);
+  }
+  print(sum);
+  EXPECT_GT(sum.failures[Reason::worker_lost], 0);
+}
+
 TEST(Sim, CutConnectionsAreSurvived) {
   Options options;
   options.cuts_per_second = 5;
@@ -182,6 +203,18 @@ TEST(Sim, ASmallPrefillPoolHoldsPromptsBackAndLosesNone) {
   options.one_token_chance = 0.1;
   options.cancel_chance = 0.1;
   options.thread_latency = std::chrono::milliseconds(2);
+  sum_over_seeds(options);
+}
+
+/// Computed prompts that wait for grants, and grants that wait for prompts.
+TEST(Sim, SmallPoolsOnBothSidesDoNotWaitForEachOther) {  // HNG-28
+  Options options;
+  options.prefill_blocks = 24;
+  options.decode_blocks = 22;
+  options.decode_nodes = 1;
+  options.routers = 2;
+  options.requests = 300;
+  options.thread_latency = std::chrono::milliseconds(1);
   sum_over_seeds(options);
 }
 

@@ -56,8 +56,8 @@ void Simulation::tick() {
     w.receiver->tick(now_);
     for (auto& [node, r] : routers_) {
       if (!heartbeat) continue;
-      auto keys = w.core->inventory(owner(r));
-      if (!keys.empty()) to_router(r, w, protocol::Inventory{std::move(keys)});
+      if (w.routers[node].connected)
+        to_router(r, w, protocol::Inventory{w.core->inventory(owner(r))});
     }
     settle(w);
   }

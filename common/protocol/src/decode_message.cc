@@ -240,6 +240,7 @@ Result<Message> from(const wire::Reserve& in) {
   BATON_ASSIGN(out.key, key_of(in.key()));
   BATON_ASSIGN(out.work, work_of(in.work()));
   BATON_ASSIGN(out.lease_ms, lease_of(in.lease_ms()));
+  out.prompt_ready = in.prompt_ready();
   return Message(std::move(out));
 }
 

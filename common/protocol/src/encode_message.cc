@@ -179,6 +179,7 @@ struct ToWire {
     put(in.key, to->mutable_key());
     put(in.work, to->mutable_work());
     to->set_lease_ms(in.lease_ms);
+    to->set_prompt_ready(in.prompt_ready);
   }
   void operator()(const Prefill& in) const {
     wire::Prefill* to = out.mutable_prefill();

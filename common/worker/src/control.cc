@@ -484,7 +484,9 @@ void Control::tick(Instant now) {
   }
   if (now - last_inventory_ >= inventory_time) {
     last_inventory_ = now;
-    if (!serving_->engine->post(SendInventories{})) log_warning("the engine's mailbox is full");
+    SendInventories to;
+    for (const auto& [owner, session] : routers_) to.owners.push_back(owner);
+    if (!serving_->engine->post(std::move(to))) log_warning("the engine's mailbox is full");
   }
 }
 

@@ -1,7 +1,5 @@
 #include "engine_thread.h"
 
-#include <algorithm>
-
 #include "baton/base/log.h"
 
 namespace baton::worker {
@@ -108,35 +106,24 @@ void EngineThread::drain_mailbox() {
 
 void EngineThread::handle(EngineMail& mail, Instant now) {
   if (const auto* message = std::get_if<OwnerMessage>(&mail)) {
-    know(message->from);
     core_.message(message->from, message->message, message->arrived, now);
   } else if (const auto* connected = std::get_if<OwnerConnected>(&mail)) {
-    know(connected->owner);
     core_.owner_connected(connected->owner, now);
   } else if (const auto* event = std::get_if<DriverEvent>(&mail)) {
     core_.driver_event(*event, now);
-  } else if (std::holds_alternative<SendInventories>(mail)) {
-    send_inventories();
+  } else if (const auto* inventories = std::get_if<SendInventories>(&mail)) {
+    send_inventories(inventories->owners);
   } else if (std::holds_alternative<StartDraining>(mail)) {
     core_.drain();
   }
 }
 
-void EngineThread::know(const handoff::OwnerRef& owner) {
-  if (std::find(owners_.begin(), owners_.end(), owner) == owners_.end()) owners_.push_back(owner);
-}
-
-/// Owners that hold nothing are forgotten here; their next message makes them known again.
-void EngineThread::send_inventories() {
+/// An empty one as well: it tells its owner that what it counts on is not here.
+void EngineThread::send_inventories(const std::vector<handoff::OwnerRef>& owners) {
   std::vector<std::variant<ToOwner, ToPair>> out;
-  std::vector<handoff::OwnerRef> holding;
-  for (const handoff::OwnerRef& owner : owners_) {
-    std::vector<protocol::AttemptKey> keys = core_.inventory(owner);
-    if (keys.empty()) continue;
-    holding.push_back(owner);
-    out.push_back(ToOwner{owner, protocol::Inventory{std::move(keys)}});
+  for (const handoff::OwnerRef& owner : owners) {
+    out.push_back(ToOwner{owner, protocol::Inventory{core_.inventory(owner)}});
   }
-  owners_ = std::move(holding);
   if (!out.empty()) outbox_(std::move(out));
 }
 

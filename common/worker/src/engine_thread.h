@@ -30,7 +30,10 @@ struct OwnerMessage {
 struct OwnerConnected {
   handoff::OwnerRef owner;
 };
-struct SendInventories {};
+/// What the core holds for each of these is told to them.
+struct SendInventories {
+  std::vector<handoff::OwnerRef> owners;
+};
 struct StartDraining {};
 using EngineMail =
     std::variant<OwnerMessage, OwnerConnected, DriverEvent, SendInventories, StartDraining>;
@@ -71,8 +74,7 @@ class EngineThread {
   void turn();
   void drain_mailbox();
   void handle(EngineMail& mail, Instant now);
-  void know(const handoff::OwnerRef& owner);
-  void send_inventories();
+  void send_inventories(const std::vector<handoff::OwnerRef>& owners);
   void flush();
   void publish();
   void mark_progress(Instant now) { progress_ = now.time_since_epoch().count(); }
@@ -83,7 +85,6 @@ class EngineThread {
   engine::Engine engine_;
   handoff::Driver* driver_ = nullptr;
   BoundedQueue<EngineMail> mailbox_;
-  std::vector<handoff::OwnerRef> owners_;  ///< that were heard from and may hold something
   Instant last_tick_;
   std::atomic<std::int64_t> progress_ = 0;
   std::atomic<bool> stop_ = false;

@@ -109,11 +109,13 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Inst
   // From the last position of the prompt on: its unit comes even when no later query sees it
   // (handoff::first_needed_unit). Other sequences grow optimistically; this one starts with room
   // for its first tokens.
-  const bool fits = !space_queue_.must_wait(request, now) &&
-                    (pools_.extend(blocks, {length - 1, length + 1, length + wanted}) ||
-                     pools_.extend(blocks, {length - 1, length + 1, length + 1}));
+  const bool is_next = !space_queue_.must_wait(request, message.prompt_ready, now);
+  const bool fits = is_next && (pools_.extend(blocks, {length - 1, length + 1, length + wanted}) ||
+                                pools_.extend(blocks, {length - 1, length + 1, length + 1}));
   if (!fits) {
-    space_queue_.refused(request, now);
+    const bool starves = is_next && space_queue_.has_waited_long(request, now);
+    space_queue_.refused(request, message.prompt_ready, now);
+    if (starves && message.prompt_ready) take_back_a_grant(now);
     return refuse(from, message.key, Error(Reason::no_space, "no free blocks now"));
   }
   space_queue_.leave(request);
@@ -121,6 +123,7 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Inst
   job.key = message.key;
   job.owner = from;
   job.work = message.work;
+  job.prompt_ready = message.prompt_ready;
   job.first_index = static_cast<std::int32_t>(message.work.generated_ids.size());
   job.blocks = std::move(blocks);
   job.grant = worker::grant_of(next_grant_++, length, job.blocks, pools_);
@@ -128,6 +131,21 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Inst
   pins_[job.grant.id].add(job.blocks, pools_, kvcache::HolderKind::open_receive);
   command(handoff::OpenGrant{job.key, job.grant, worker::local_blocks(job.blocks, pools_)});
   send(from, protocol::Granted{job.key, job.grant});
+}
+
+/// Prompts that wait for a grant fill a prefill worker's cache, grants of prompts that wait for
+/// that cache fill ours: neither would ever go on. A prompt that is not computed loses little.
+void DecodeCore::take_back_a_grant(Instant now) {
+  Job* youngest = nullptr;
+  for (auto& [request, job] : jobs_) {
+    if (job.owned || job.prompt_ready) continue;
+    if (youngest == nullptr || job.grant.id > youngest->grant.id) youngest = &job;
+  }
+  if (youngest == nullptr) return;
+  const OwnerRef owner = youngest->owner;
+  const AttemptKey key = youngest->key;
+  end(key.request, key, now);
+  refuse(owner, key, Error(Reason::no_space, "the blocks went to a prompt that is computed"));
 }
 
 void DecodeCore::on(const OwnerRef& from, const protocol::Cancel& message, Instant now) {

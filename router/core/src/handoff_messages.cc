@@ -61,8 +61,12 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Refused& message, I
     new_attempt(id, *entry, message.reason, message.message, now);
     return;
   }
-  // The decode worker has no room (or will not): another one now, or the same one later.
-  if (entry->grant) return;
+  // The decode worker has no room (or will not): another one now, or the same one later. A grant is
+  // taken back for a request whose prompt is computed already.
+  if (entry->state == State::decoding) return;
+  entry->grant.reset();
+  entry->target_sent = false;
+  entry->handoff_known = false;
   entry->short_since = entry->short_since.value_or(now);
   entry->avoid.insert(from.node);
   ++entry->attempt.decode_leg;
@@ -189,7 +193,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Owned& message, Ins
   if (entry == nullptr || entry->decode != from) return answer_stale(from, message.key, now);
   if (entry->state == State::decoding) return;
   entry->state = State::decoding;
-  entry->lost_since.reset();
+  watch_workers(*entry, now);
   entry->state_deadline = now + limits_.token_wait;
   if (entry->handoff_known) release_prefill(message.key.request, *entry, now);
 }
@@ -250,7 +254,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Report& message, In
   workers_.report(from, message, now);
 }
 
-void HandoffTable::on(const WorkerRef& from, const protocol::Inventory& message, Instant) {
+void HandoffTable::on(const WorkerRef& from, const protocol::Inventory& message, Instant now) {
   protocol::Unknown unknown;
   for (const AttemptKey& key : message.keys) {
     const auto debt = debts_.find({from, key.request});
@@ -265,6 +269,40 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Inventory& message,
     }
   }
   if (!unknown.keys.empty()) send(from, std::move(unknown));
+  find_forgotten(from, message, now);
+}
+
+/// What we count on and the worker does not list, it has forgotten. The first inventory may have
+/// been made before our message arrived, the second was made a whole period later.
+void HandoffTable::find_forgotten(const WorkerRef& from, const protocol::Inventory& message,
+                                  Instant now) {
+  constexpr int missed_at_most = 1;
+  std::map<RequestId, Attempt> listed;
+  for (const AttemptKey& key : message.keys) listed[key.request] = key.attempt;
+  for (RequestId id : ids()) {
+    const auto found = entries_.find(id);
+    if (found == entries_.end()) continue;
+    Entry& entry = found->second;
+    const auto held = listed.find(id);
+    const Attempt attempt = held == listed.end() ? Attempt{0, 0} : held->second;
+    const bool prefills = entry.prefill == from && !entry.token_of_attempt;
+    if (prefills && attempt.prefill_leg != entry.attempt.prefill_leg &&
+        ++entry.prefill_missed > missed_at_most) {
+      new_attempt(id, entry, Reason::worker_lost, "the prefill worker forgot the request", now);
+      continue;
+    }
+    const bool decodes = entry.decode == from && entry.grant && !entry.ended_at;
+    if (!decodes || attempt.decode_leg == entry.attempt.decode_leg ||
+        ++entry.decode_missed <= missed_at_most) {
+      continue;
+    }
+    constexpr const char* forgot = "the decode worker forgot the request";
+    if (entry.state == State::decoding) {
+      new_attempt(id, entry, Reason::worker_lost, forgot, now);
+    } else {
+      new_decode_leg(id, entry, Reason::worker_lost, forgot, now);
+    }
+  }
 }
 
 }  // namespace baton::router

@@ -121,14 +121,16 @@ std::int64_t in_ms(Duration duration) {
 
 void HandoffTable::send_reserve(RequestId id, Entry& entry, Instant now) {
   entry.reserve_at.reset();
+  entry.decode_missed = 0;
   entry.state_deadline = now + limits_.grant_wait;
   entry.facts.decode_node = entry.decode->node;
   workers_.placed(*entry.decode, need_of(entry).tokens, now);
-  send(*entry.decode,
-       protocol::Reserve{key_of(id, entry), work_of(entry, now), in_ms(limits_.lease)});
+  send(*entry.decode, protocol::Reserve{key_of(id, entry), work_of(entry, now),
+                                        in_ms(limits_.lease), entry.token_of_attempt});
 }
 
 void HandoffTable::send_prefill(RequestId id, Entry& entry, Instant now) {
+  entry.prefill_missed = 0;
   send(*entry.prefill, protocol::Prefill{key_of(id, entry), work_of(entry, now),
                                          in_ms(limits_.lease), needs_decode(entry)});
 }
@@ -209,17 +211,46 @@ void HandoffTable::new_decode_leg(RequestId id, Entry& entry, Reason reason,
   entry.handoff_known = false;
   entry.resumed_at.reset();
   entry.decode = workers_.place_decode(need_of(entry), random_);
-  if (!entry.decode) {
-    entry.lost_since = entry.lost_since.value_or(now);
-    return;
-  }
-  entry.lost_since.reset();
-  send_reserve(id, entry, now);
+  watch_workers(entry, now);
+  if (entry.decode) send_reserve(id, entry, now);
 }
 
 bool HandoffTable::others_can_take_over(const Entry& entry) const {
   std::mt19937_64 unused(0);
   return workers_.place(need_of(entry), unused).has_value();
+}
+
+/// The worker that the entry cannot go on without and that is not connected.
+std::optional<WorkerRef> HandoffTable::lost_worker(const Entry& entry) const {
+  const bool prefills = entry.prefill && entry.state != State::decoding;
+  if (prefills && !workers_.is_up(*entry.prefill)) return entry.prefill;
+  if (entry.decode && !workers_.is_up(*entry.decode)) return entry.decode;
+  return std::nullopt;
+}
+
+bool HandoffTable::lacks_worker(const Entry& entry) const {
+  if (entry.state == State::queued || entry.ended_at) return false;
+  return lost_worker(entry) || (needs_decode(entry) && !entry.decode);
+}
+
+/// Starts or ends the wait for workers. It is decided from what is connected, never from the one
+/// worker that an event is about: an entry may lack two, and one that returns is not the other.
+void HandoffTable::watch_workers(Entry& entry, Instant now) const {
+  if (!lacks_worker(entry)) {
+    entry.lost_since.reset();
+  } else if (!entry.lost_since) {
+    entry.lost_since = now;
+  }
+}
+
+/// A worker came up: it may replace one that the entry has been waiting for.
+void HandoffTable::take_over_if_possible(RequestId id, Entry& entry, Instant now) {
+  if (!lacks_worker(entry)) return;
+  if (const std::optional<WorkerRef> lost = lost_worker(entry)) {
+    worker_lost(id, entry, *lost, false, now);
+  } else {
+    new_decode_leg(id, entry, Reason::worker_lost, "the decode worker was lost", now);
+  }
 }
 
 // ---- workers ----
@@ -246,17 +277,16 @@ void HandoffTable::worker_up(Worker worker, Instant now) {
     Entry& entry = found->second;
     if (entry.state == State::queued) {
       try_place(id, entry, now);
-    } else if (entry.lost_since && !entry.decode) {
-      new_decode_leg(id, entry, Reason::worker_lost, "the decode worker was lost", now);
-    } else {
-      repeat_to(ref, id, entry, now);
+      continue;
     }
+    repeat_to(ref, id, entry, now);
+    take_over_if_possible(id, entry, now);
   }
 }
 
 void HandoffTable::repeat_to(const WorkerRef& worker, RequestId id, Entry& entry, Instant now) {
+  watch_workers(entry, now);
   if (entry.prefill == worker) {
-    entry.lost_since.reset();
     if (!entry.token_of_attempt) send_prefill(id, entry, now);
     if (entry.target_sent && entry.state != State::decoding) {
       entry.target_sent = false;
@@ -264,8 +294,8 @@ void HandoffTable::repeat_to(const WorkerRef& worker, RequestId id, Entry& entry
     }
   }
   if (entry.decode == worker) {
-    entry.lost_since.reset();
     if (entry.state == State::decoding) {
+      entry.decode_missed = 0;
       entry.resumed_at = static_cast<std::int32_t>(entry.generated.size());
       send(worker, protocol::Resume{key_of(id, entry), *entry.resumed_at});
     } else if (!entry.grant) {
@@ -298,10 +328,7 @@ void HandoffTable::worker_lost(RequestId id, Entry& entry, const WorkerRef& work
     entry.decode.reset();
     return;
   }
-  if (!for_good && !others_can_take_over(entry)) {
-    entry.lost_since = entry.lost_since.value_or(now);
-    return;
-  }
+  if (!for_good && !others_can_take_over(entry)) return watch_workers(entry, now);
   const std::string message =
       std::string("the ") + (prefill_lost ? "prefill" : "decode") + " worker was lost";
   if (prefill_lost || entry.state == State::decoding) {
@@ -330,6 +357,7 @@ void HandoffTable::check_deadlines(RequestId id, Entry& entry, Instant now) {
   if (now >= entry.submission.deadline) {
     return fail(id, Reason::deadline_exceeded, "the request's deadline has passed", now);
   }
+  watch_workers(entry, now);
   if (entry.lost_since && now - *entry.lost_since >= limits_.reconnect_wait) {
     return fail(id, Reason::worker_lost, "a worker was lost and no other can take over", now);
   }

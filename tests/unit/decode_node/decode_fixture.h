@@ -14,9 +14,9 @@ class DecodeFixture : public worker::NodeFixture {
  protected:
   worker::NodeCore& core() override { return core_; }
 
-  void reserve(const protocol::AttemptKey& k, std::size_t prompt = 20,
-               std::int32_t max_tokens = 5) {
-    say(protocol::Reserve{k, work(prompt, max_tokens), 5000});
+  void reserve(const protocol::AttemptKey& k, std::size_t prompt = 20, std::int32_t max_tokens = 5,
+               bool prompt_ready = false) {
+    say(protocol::Reserve{k, work(prompt, max_tokens), 5000, prompt_ready});
   }
   /// The receiver has proved everything that the last grant asked for.
   void verify(const protocol::AttemptKey& k, std::vector<TokenId> ids = {worker::sampled_id}) {

@@ -17,9 +17,10 @@ class FullPool : public DecodeFixture {
     forget();
   }
   /// Asks again every 100 ms for so long; legs count on, as a router's do.
-  void keep_asking(std::uint64_t request, std::size_t prompt, Duration time) {
+  void keep_asking(std::uint64_t request, std::size_t prompt, Duration time,
+                   bool prompt_ready = false) {
     for (Duration waited{}; waited <= time; waited += 100ms) {
-      reserve(key(request, 1, ++leg_), prompt);
+      reserve(key(request, 1, ++leg_), prompt, 5, prompt_ready);
       now += 100ms;
     }
     forget();
@@ -46,6 +47,40 @@ TEST_F(FullPool, WhoHasItsSpaceHoldsNobodyUp) {
   free_pool();
   ASSERT_TRUE(granted(2, 60));
   EXPECT_TRUE(granted(3, 5));
+}
+
+/// The other half of the circle: key(1)'s prompt waits for a cache that key(2)'s fills.
+TEST_F(FullPool, AComputedPromptGetsTheBlocksOfOneThatIsNot) {  // HNG-28
+  keep_asking(2, 60, 200ms, true);
+  EXPECT_TRUE(commands<handoff::CloseGrant>().empty());
+  reserve(key(2, 1, 100), 60, 5, true);
+  const auto refused = told<protocol::Refused>();
+  ASSERT_EQ(refused.size(), 2U);
+  EXPECT_EQ(refused[0].key, key(1));
+  EXPECT_EQ(refused[0].reason, Reason::no_space);
+  EXPECT_EQ(refused[1].key, key(2, 1, 100));
+  closed();
+  forget();
+  reserve(key(1, 1, 2), 100);  // asks again at once, and has to wait
+  EXPECT_TRUE(told<protocol::Granted>().empty());
+  reserve(key(2, 1, 101), 60, 5, true);
+  EXPECT_EQ(told<protocol::Granted>().size(), 1U);
+}
+
+TEST_F(FullPool, OnlyAComputedPromptTakesAGrantBack) {
+  keep_asking(2, 60, 3000ms);
+  EXPECT_FALSE(granted(2, 60));
+  EXPECT_TRUE(commands<handoff::CloseGrant>().empty());
+}
+
+TEST_F(FullPool, GrantsOfComputedPromptsAndOfRunningOnesAreKept) {
+  free_pool();
+  reserve(key(3), 50, 5, true);
+  run(key(4));
+  forget();
+  keep_asking(2, 100, 3000ms, true);
+  reserve(key(2, 1, 100), 100, 5, true);
+  EXPECT_EQ(told<protocol::Refused>().size(), 1U);
 }
 
 TEST_F(FullPool, WhoWasCancelledHoldsNobodyUp) {

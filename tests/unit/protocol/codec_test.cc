@@ -64,7 +64,7 @@ std::vector<Message> one_of_each() {
   return {hello,
           ack,
           HelloRefused{Reason::version_mismatch, "no"},
-          Reserve{key, work(), 5000},
+          Reserve{key, work(), 5000, true},
           Prefill{key, work(), 5000, true},
           Target{key, NodeId("d-0"), there, grant()},
           Cancel{key},

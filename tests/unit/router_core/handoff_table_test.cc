@@ -226,6 +226,50 @@ TEST_F(Table, AnInventoryThatListsADebtIsTold) {
   EXPECT_EQ(count<protocol::Unknown>("p0"), 0U);
 }
 
+TEST_F(Table, APrefillWorkerThatForgotThePromptIsFoundOutByItsSecondInventory) {
+  say("p0", protocol::Inventory{});  // may have been made before the prompt arrived
+  EXPECT_TRUE(attempts.empty());
+  say("p0", protocol::Inventory{});
+  EXPECT_EQ(last<protocol::Prefill>("p0").key.attempt, (Attempt{2, 2}));
+}
+
+TEST_F(Table, ADecodeWorkerThatForgotItsGrantIsFoundOut) {
+  say("d0", protocol::Granted{key, grant()});
+  say("d0", protocol::Inventory{});
+  EXPECT_TRUE(attempts.empty());
+  say("d0", protocol::Inventory{});
+  EXPECT_EQ(last<protocol::Reserve>("d0").key.attempt, (Attempt{1, 2}));
+  EXPECT_EQ(count<protocol::Prefill>("p0"), 1U);
+}
+
+TEST_F(Table, ADecodeWorkerThatForgotAStreamIsFoundOut) {
+  decoding(id);
+  say("d0", protocol::Inventory{});
+  say("d0", protocol::Inventory{});
+  EXPECT_EQ(last<protocol::Prefill>("p0").key.attempt, (Attempt{2, 2}));
+  EXPECT_THAT(last<protocol::Prefill>("p0").work.generated_ids, testing::ElementsAre(20));
+}
+
+TEST_F(Table, AnInventoryThatListsTheAttemptChangesNothing) {
+  decoding(id);
+  for (int i = 0; i < 3; ++i) say("d0", protocol::Inventory{{key}});
+  EXPECT_TRUE(attempts.empty());
+}
+
+TEST_F(Table, WhatAWorkerIsSentAgainIsLookedForAnew) {
+  say("p0", protocol::Inventory{});
+  down("p0");
+  up("p0");
+  say("p0", protocol::Inventory{});
+  EXPECT_TRUE(attempts.empty());
+}
+
+TEST_F(Table, AWorkerThatHasDoneItsPartMayForget) {
+  say("p0", tokens(key, 0, {20}));
+  for (int i = 0; i < 3; ++i) say("p0", protocol::Inventory{});
+  EXPECT_TRUE(attempts.empty());
+}
+
 // ---- refusals (RTR-16: either leg failing ends or moves the other) ----
 
 TEST_F(Table, ARefusalForGoodEndsTheRequestOnBothWorkers) {
@@ -265,6 +309,20 @@ TEST_F(Table, ADecodeWorkerWithoutSpaceIsAskedAgainAfterItsHint) {
   pass(milliseconds(1));
   EXPECT_EQ(last<protocol::Reserve>("d0").key.attempt, (Attempt{1, 2}));
   EXPECT_EQ(count<protocol::Prefill>("p0"), 1U);
+}
+
+TEST_F(Table, AGrantThatWasTakenBackIsAskedForAgainWithAnotherTarget) {
+  say("d0", protocol::Granted{key, grant()});
+  EXPECT_FALSE(last<protocol::Reserve>("d0").prompt_ready);
+  say("d0", protocol::Refused{key, Reason::no_space, "for another", 50});
+  say("p0", tokens(key, 0, {20}));
+  pass(milliseconds(50));
+  const auto again = last<protocol::Reserve>("d0");
+  EXPECT_EQ(again.key.attempt, (Attempt{1, 2}));
+  EXPECT_TRUE(again.prompt_ready);
+  say("d0", protocol::Granted{again.key, grant()});
+  EXPECT_EQ(last<protocol::Target>("p0").key, again.key);
+  EXPECT_TRUE(attempts.empty());
 }
 
 TEST_F(Table, TwoFullDecodeWorkersAreNotAskedInTurnsWithoutAPause) {

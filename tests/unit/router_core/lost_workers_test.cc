@@ -97,6 +97,56 @@ TEST_F(LostWorkers, ALoneWorkerThatStaysAwayEndsTheRequestWithWorkerLost) {  // 
   EXPECT_EQ(table.debts(), 0U);
 }
 
+// Two workers lost at once: each of these was a wait without an end.
+TEST_F(LostWorkers, TheReturnOfOneWorkerDoesNotEndTheWaitForTheOther) {  // HNG-21
+  say("d0", protocol::Granted{key, grant()});
+  down("p0");
+  pass(milliseconds(600));
+  down("d0");
+  up("d0");
+  EXPECT_TRUE(ends.empty());
+  pass(milliseconds(400));
+  EXPECT_EQ(failure(id), Reason::worker_lost);
+}
+
+TEST_F(LostWorkers, AReturningPrefillWorkerDoesNotStandForTheDecodeWorker) {
+  decoding(id);
+  down("d0");
+  down("p0");
+  up("p0");
+  pass(seconds(1));
+  EXPECT_EQ(failure(id), Reason::worker_lost);
+}
+
+TEST_F(LostWorkers, ANewDecodeLegDoesNotEndTheWaitForThePrefillWorker) {
+  up("d1");
+  down("p0");
+  const std::string first = node_of<protocol::Reserve>(id);
+  down(first);
+  protocol::Grant other = grant();
+  other.length = 2;
+  say(first, protocol::Granted{key, other});
+  ASSERT_NE(node_of<protocol::Reserve>(id), first);
+  pass(seconds(1));
+  EXPECT_EQ(failure(id), Reason::worker_lost);
+}
+
+TEST_F(LostWorkers, AnotherWorkerThatComesUpTakesOver) {
+  down("p0");
+  pass(milliseconds(900));
+  up("p1");
+  EXPECT_EQ(last<protocol::Prefill>("p1").key.attempt, (Attempt{2, 2}));
+  pass(seconds(1));
+  EXPECT_TRUE(ends.empty());
+}
+
+TEST_F(LostWorkers, AnotherDecodeWorkerThatComesUpTakesOver) {
+  down("d0");
+  up("d1");
+  EXPECT_EQ(last<protocol::Reserve>("d1").key.attempt, (Attempt{1, 2}));
+  EXPECT_EQ(count<protocol::Prefill>("p0"), 1U);
+}
+
 TEST_F(LostWorkers, ANewLifeOfALoneWorkerTakesTheRequestOver) {
   decoding(id);
   down("d0");

@@ -68,6 +68,7 @@ struct Reserve {
   AttemptKey key;
   Work work;
   std::int64_t lease_ms = 0;
+  bool prompt_ready = false;  ///< computed, and held by the prefill worker until it is handed over
 };
 /// Asks a prefill worker to compute. Creates state. Without `needs_target` it ends at token 0.
 struct Prefill {

@@ -43,6 +43,7 @@ class DecodeCore final : public worker::NodeCore {
     protocol::AttemptKey key;
     handoff::OwnerRef owner;
     protocol::Work work;
+    bool prompt_ready = false;  ///< when it was reserved
     protocol::Grant grant;
     kvcache::SequenceBlocks blocks;  ///< until the sequence takes them over
     std::optional<engine::SequenceId> sequence;
@@ -75,6 +76,7 @@ class DecodeCore final : public worker::NodeCore {
 
   Result<void> admit(const protocol::Reserve& message) const;
   void refuse(const handoff::OwnerRef& to, const protocol::AttemptKey& key, const Error& error);
+  void take_back_a_grant(Instant now);
   void start(Job& job, const handoff::CommitVerified& event, engine::Sequence sequence,
              Instant now);
   void append(Job& job, const engine::TokenEvent& event, Instant now);

@@ -78,7 +78,9 @@ class HandoffTable {
     std::optional<Instant> short_since;  ///< first refusal for want of space
     std::optional<Instant> ended_at;     ///< finished by the decode node, waits for facts only
     protocol::FinishReason finish = protocol::FinishReason::stop;
-    std::optional<Instant> lost_since;  ///< a worker of it is down and nobody else can take over
+    std::optional<Instant> lost_since;  ///< lacks a worker, and nobody else can take over
+    int prefill_missed = 0;  ///< inventories in a row that do not list what the worker was sent
+    int decode_missed = 0;
     RequestFacts facts;
   };
 
@@ -108,6 +110,10 @@ class HandoffTable {
                      Instant now);
   void release_prefill(RequestId id, Entry& entry, Instant now);
   bool others_can_take_over(const Entry& entry) const;
+  std::optional<WorkerRef> lost_worker(const Entry& entry) const;
+  bool lacks_worker(const Entry& entry) const;
+  void watch_workers(Entry& entry, Instant now) const;
+  void take_over_if_possible(RequestId id, Entry& entry, Instant now);
   void worker_lost(RequestId id, Entry& entry, const WorkerRef& worker, bool for_good, Instant now);
   PlacementNeed need_of(const Entry& entry) const;
   std::vector<RequestId> ids() const;
@@ -123,6 +129,7 @@ class HandoffTable {
   void on(const WorkerRef& from, const protocol::Gone& message, Instant now);
   void on(const WorkerRef& from, const protocol::Report& message, Instant now);
   void on(const WorkerRef& from, const protocol::Inventory& message, Instant now);
+  void find_forgotten(const WorkerRef& from, const protocol::Inventory& message, Instant now);
   template <typename Other>
   void on(const WorkerRef&, const Other&, Instant) {}
 
