@@ -132,6 +132,16 @@ class Process:
         self.kill()
         return self.start()
 
+    def waited_s(self) -> float:
+        """How long its threads could have run and had no processor, all together."""
+        waited = 0
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            try:
+                waited += int((thread / "schedstat").read_text().split()[1])
+            except OSError:  # it has ended
+                pass
+        return 1e-9 * waited
+
     def _state(self) -> str:
         return Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 

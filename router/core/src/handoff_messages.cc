@@ -195,7 +195,11 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Owned& message, Ins
   entry->state = State::decoding;
   watch_workers(*entry, now);
   entry->state_deadline = now + limits_.token_wait;
-  if (entry->handoff_known) release_prefill(message.key.request, *entry, now);
+  if (entry->handoff_known) return release_prefill(message.key.request, *entry, now);
+  if (entry->prefill && !workers_.is_up(*entry->prefill)) {
+    const WorkerRef lost = *entry->prefill;  // it will not say how the handoff ended
+    worker_lost(message.key.request, *entry, lost, false, now);
+  }
 }
 
 void HandoffTable::release_prefill(RequestId id, Entry& entry, Instant now) {

@@ -62,6 +62,15 @@ TEST_F(LostWorkers, APrefillWorkerLostAfterOwnedChangesNothing) {
   EXPECT_THAT(delivered(id), testing::ElementsAre(20, 21));
 }
 
+TEST_F(LostWorkers, NobodyWaitsForTheFiguresOfAPrefillWorkerThatWasLostBeforeOwned) {  // HNG-21
+  say("d0", protocol::Granted{key, grant()});
+  say("p0", tokens(key, 0, {20}));
+  down("p0");
+  say("d0", protocol::Owned{key, 0});
+  say("d0", finished(key, 1));
+  EXPECT_EQ(ends.at(id).finish, FinishReason::length);
+}
+
 TEST_F(LostWorkers, ALoneWorkerThatComesBackIsToldAgainWhatItMayHaveMissed) {
   say("d0", protocol::Granted{key, grant()});
   down("p0");
