@@ -465,3 +465,26 @@ def listeners_of(pid: int) -> set:
                     host, port = fields[1].split(":")
                     out.add((host, int(port, 16)))
     return out
+
+
+# ---- any mix of parameters (API-39) ----
+
+SUPPORTED = {"stream": True, "logprobs": True, "stop": ["\n\n"], "n": 1}
+UNSUPPORTED = {
+    "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+    "response_format": {"type": "json_object"},
+    "n": 2,
+}
+
+
+@pytest.mark.parametrize("refused", [None, *UNSUPPORTED])
+def test_any_mix_of_parameters_is_answered_or_refused_by_name(cluster, refused):
+    for chosen in range(2 ** len(SUPPORTED)):
+        body = {"model": MODEL, "messages": QUESTION, "max_tokens": 2}
+        body.update(item for bit, item in enumerate(SUPPORTED.items()) if chosen >> bit & 1)
+        if refused is not None:
+            body[refused] = UNSUPPORTED[refused]
+        answer = http_api.post(cluster.api, CHAT, body)
+        assert answer.status == (200 if refused is None else 400), (body, answer.text())
+        if refused is not None:
+            assert answer.json()["error"]["param"] == refused

@@ -55,6 +55,7 @@ class Cluster:
                  model: Path | None = None, prefill_options=None, decode_options=None,
                  router_options=None, worker_options=None, environment=None):
         self.folder = Path(folder)
+        self.folder.mkdir(exist_ok=True)
         shared = {"model": model or default_model(), **WORKER_OPTIONS, **(worker_options or {})}
         self.environment = environment
         self.prefill = [self._make("baton-prefill", f"p{i}", {**shared, **(prefill_options or {})})
