@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster import default_model
+from support.cluster import Cluster, default_model
 from support.build import BUILD, PATIENCE_S
 
 CONFIG = 78  # EX_CONFIG
@@ -95,3 +95,21 @@ def test_a_memory_limit_below_the_need_is_said_before_the_kernel_acts():
                 "the limit is 64 MiB")
     finally:
         group.rmdir()
+
+
+def test_a_full_disk_costs_the_packed_weights_and_nothing_else(tmp_path):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", cache], check=False,
+                             capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"no small file system can be mounted: {mounted.stderr.strip()}")
+    try:
+        with Cluster(tmp_path, environment={"BATON_CACHE": str(cache)}) as cluster:
+            out = cluster.complete("The capital of France is", max_tokens=8)
+            assert "Paris" in out.text
+            cluster.wait_baseline()
+        left = [path for path in cache.rglob("*") if path.is_file() and path.stat().st_size > 4096]
+        assert not left, "half of a packed file was left behind"
+    finally:
+        subprocess.run(["umount", cache], check=True)
