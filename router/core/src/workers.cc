@@ -70,11 +70,25 @@ std::int64_t Workers::pending(const NodeId& node) const {
   return total;
 }
 
-bool Workers::has_decode(const Digest256& fingerprint) const {
-  return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
-    const Worker& worker = entry.second;
-    return worker.role == Role::decode && worker.fingerprint == fingerprint && takes_work(worker);
+bool Workers::holds(const Worker& worker, const PlacementNeed& need) {
+  // A decode node writes the next position as well.
+  const std::int64_t positions = need.tokens + (worker.role == Role::decode ? 1 : 0);
+  return worker.info.cache_tokens == 0 || positions <= worker.info.cache_tokens;
+}
+
+std::vector<const Worker*> Workers::able(Role role, const Digest256& fingerprint,
+                                         const PlacementNeed& need) const {
+  std::vector<const Worker*> out;
+  bool some_hold = false;
+  for (const auto& [node, worker] : workers_) {
+    if (worker.role != role || worker.fingerprint != fingerprint) continue;
+    out.push_back(&worker);
+    some_hold = some_hold || holds(worker, need);
+  }
+  std::erase_if(out, [&](const Worker* worker) {
+    return !takes_work(*worker) || (some_hold && !holds(*worker, need));
   });
+  return out;
 }
 
 std::optional<WorkerRef> Workers::pick(Role role, const Digest256& fingerprint,
@@ -82,13 +96,13 @@ std::optional<WorkerRef> Workers::pick(Role role, const Digest256& fingerprint,
   // Cost in tokens: what is queued before us (prefill), or how full the pool would be (decode).
   std::vector<std::pair<std::int64_t, WorkerRef>> candidates;
   std::vector<std::pair<std::int64_t, WorkerRef>> avoided;
-  for (const auto& [node, worker] : workers_) {
-    if (worker.role != role || worker.fingerprint != fingerprint || !takes_work(worker)) continue;
+  for (const Worker* worker : able(role, fingerprint, need)) {
     const std::int64_t used = role == Role::prefill
-                                  ? worker.load.backlog_tokens
-                                  : worker.load.capacity_tokens - worker.load.free_tokens;
-    const std::pair<std::int64_t, WorkerRef> entry{used + pending(node), {node, worker.epoch}};
-    (need.avoid.contains(node) ? avoided : candidates).push_back(entry);
+                                  ? worker->load.backlog_tokens
+                                  : worker->load.capacity_tokens - worker->load.free_tokens;
+    const std::pair<std::int64_t, WorkerRef> entry{used + pending(worker->node),
+                                                   {worker->node, worker->epoch}};
+    (need.avoid.contains(worker->node) ? avoided : candidates).push_back(entry);
   }
   if (candidates.empty()) candidates.swap(avoided);
   if (candidates.empty()) return std::nullopt;
@@ -102,9 +116,10 @@ std::optional<WorkerRef> Workers::pick(Role role, const Digest256& fingerprint,
 std::optional<Placement> Workers::place(const PlacementNeed& need, std::mt19937_64& random) const {
   std::set<Digest256> fingerprints;
   for (const auto& [node, worker] : workers_) {
-    if (worker.role != Role::prefill || !takes_work(worker)) continue;
+    if (worker.role != Role::prefill || fingerprints.contains(worker.fingerprint)) continue;
     if (need.fingerprint && worker.fingerprint != *need.fingerprint) continue;
-    if (need.needs_decode && !has_decode(worker.fingerprint)) continue;
+    if (able(Role::prefill, worker.fingerprint, need).empty()) continue;
+    if (need.needs_decode && able(Role::decode, worker.fingerprint, need).empty()) continue;
     fingerprints.insert(worker.fingerprint);
   }
   if (fingerprints.empty()) return std::nullopt;

@@ -152,6 +152,44 @@ TEST(Placement, AnAvoidedWorkerIsTakenOnlyWhenThereIsNoOther) {
   EXPECT_EQ(workers.place(need, random)->prefill.node, NodeId("p0"));
 }
 
+Worker with_cache(Worker worker, std::int64_t tokens) {
+  worker.info.cache_tokens = tokens;
+  return worker;
+}
+
+TEST(Placement, ALongRequestGoesToTheWorkersWhoseCachesHoldIt) {
+  Workers workers;
+  workers.came_up(with_cache(worker("p0", Role::prefill), 599));
+  workers.came_up(with_cache(worker("p1", Role::prefill, 5000), 600));
+  workers.came_up(with_cache(worker("d0", Role::decode), 600));  // no room for the next position
+  workers.came_up(with_cache(worker("d1", Role::decode), 601));
+  PlacementNeed need;
+  need.tokens = 600;
+  need.avoid = {NodeId("p1"), NodeId("d1")};
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 20; ++i) {
+    const auto placement = workers.place(need, random);
+    EXPECT_EQ(placement->prefill.node, NodeId("p1"));
+    EXPECT_EQ(placement->decode->node, NodeId("d1"));
+  }
+  workers.went_down({NodeId("d1"), Epoch(1)}, Instant{});
+  EXPECT_FALSE(workers.place(need, random).has_value());  // d0 would refuse it for good
+  need.fingerprint = Digest256{};
+  EXPECT_FALSE(workers.place_decode(need, random).has_value());
+  need.tokens = 500;
+  EXPECT_EQ(workers.place(need, random)->decode->node, NodeId("d0"));
+}
+
+TEST(Placement, ARequestThatNoCacheHoldsGoesToAWorkerThatRefusesIt) {
+  Workers workers;
+  workers.came_up(with_cache(worker("p0", Role::prefill), 100));
+  workers.came_up(with_cache(worker("d0", Role::decode), 100));
+  PlacementNeed need;
+  need.tokens = 600;
+  std::mt19937_64 random(1);
+  EXPECT_TRUE(workers.place(need, random).has_value());
+}
+
 TEST(Placement, AReportReplacesWhatItCanShow) {
   Workers workers;
   workers.came_up(worker("p0", Role::prefill));

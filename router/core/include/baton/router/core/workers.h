@@ -78,7 +78,12 @@ class Workers {
 
   std::int64_t pending(const NodeId& node) const;
   bool takes_work(const Worker& worker) const { return worker.up && !worker.draining; }
-  bool has_decode(const Digest256& fingerprint) const;
+  static bool holds(const Worker& worker, const PlacementNeed& need);
+  /// Those that take work and whose cache is large enough. Caches differ in size: a request waits
+  /// for a worker that is away rather than be refused for good by a small one. When no known cache
+  /// is large enough, any worker says so best.
+  std::vector<const Worker*> able(protocol::Role role, const Digest256& fingerprint,
+                                  const PlacementNeed& need) const;
   std::optional<WorkerRef> pick(protocol::Role role, const Digest256& fingerprint,
                                 const PlacementNeed& need, std::mt19937_64& random) const;
 
