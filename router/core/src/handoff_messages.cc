@@ -9,6 +9,15 @@ namespace baton::router {
 using protocol::AttemptKey;
 using protocol::FinishReason;
 
+namespace {
+
+/// What is said about `attempt` holds for `other`, too.
+bool covers(const Attempt& attempt, const Attempt& other) {
+  return attempt.prefill_leg >= other.prefill_leg && attempt.decode_leg >= other.decode_leg;
+}
+
+}  // namespace
+
 void HandoffTable::message(const WorkerRef& from, protocol::Message message, Instant now) {
   std::visit([&](const auto& each) { on(from, each, now); }, message);
 }
@@ -28,7 +37,8 @@ void HandoffTable::answer_stale(const WorkerRef& from, const AttemptKey& key, In
   if (found != entries_.end() && (found->second.prefill == from || found->second.decode == from)) {
     return;  // its newer leg has ended the older one there
   }
-  if (debts_.contains({from, key.request})) return;
+  const auto debt = debts_.find({from, key.request});
+  if (debt != debts_.end() && covers(debt->second.attempt, key.attempt)) return;
   owe(from, protocol::Cancel{key}, now);
 }
 
@@ -240,11 +250,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Gone& message, Inst
   const auto debt = debts_.find({from, message.key.request});
   if (debt != debts_.end()) {
     // A late answer about an earlier attempt says nothing about what this debt is for.
-    const Attempt owed = debt->second.attempt;
-    const Attempt gone = message.key.attempt;
-    if (gone.prefill_leg >= owed.prefill_leg && gone.decode_leg >= owed.decode_leg) {
-      debts_.erase(debt);
-    }
+    if (covers(message.key.attempt, debt->second.attempt)) debts_.erase(debt);
     return;
   }
   Entry* entry = find_current(from, message.key);

@@ -189,11 +189,12 @@ void HandoffTable::new_attempt(RequestId id, Entry& entry, Reason reason,
   entry.target_sent = false;
   entry.handoff_known = false;
   entry.reserve_at.reset();
-  entry.lost_since.reset();
   entry.earlier = entry.facts.times;
   entry.queued_since = now;
   entry.state = State::queued;
-  entry.state_deadline = now + std::max(limits_.queue_wait, limits_.reconnect_wait);
+  // The wait for a worker goes on when the new attempt lacks one as well; placement ends it.
+  entry.state_deadline =
+      entry.lost_since.value_or(now) + std::max(limits_.queue_wait, limits_.reconnect_wait);
   queue_.insert(id);
   try_place(id, entry, now);
 }

@@ -205,6 +205,23 @@ TEST_F(Table, LateGoneOfAnEarlierAttemptKeepsANewerDebt) {
   EXPECT_EQ(table.debts(), 1U);
 }
 
+TEST_F(Table, ADebtOfAnEarlierAttemptDoesNotStandForANewerOne) {
+  say("d0", protocol::Gone{key});  // now (2, 2), and p0 owes an answer about (1, 1)
+  const protocol::AttemptKey second{id, {2, 2}};
+  say("d0", protocol::Granted{second, grant()});
+  say("p0", tokens(second, 0, {20}));
+  say("d0", protocol::Owned{second, 0});
+  down("p0");
+  up("p0");
+  say("p0", handed_over(second));
+  EXPECT_EQ(last<protocol::Cancel>("p0").key, second);
+  ASSERT_EQ(table.debts(), 2U);
+  say("p0", protocol::Gone{key});
+  EXPECT_EQ(table.debts(), 2U);
+  say("p0", protocol::Gone{second});
+  EXPECT_EQ(table.debts(), 1U);
+}
+
 TEST_F(Table, FinishedOfAForgottenRequestIsReleased) {
   say("d0", finished({{1, 50}, {1, 1}}, 3));
   EXPECT_EQ(last<protocol::Release>("d0").key.request, (RequestId{1, 50}));

@@ -127,6 +127,17 @@ TEST_F(LostWorkers, AReturningPrefillWorkerDoesNotStandForTheDecodeWorker) {
   EXPECT_EQ(failure(id), Reason::worker_lost);
 }
 
+TEST_F(LostWorkers, ANewAttemptDoesNotBeginTheWaitAnew) {  // HNG-21
+  down("d0");
+  pass(milliseconds(600));
+  down("p0");
+  up("p0", 2);  // its new life begins an attempt, for which the decode node is still missing
+  pass(milliseconds(399));
+  EXPECT_TRUE(ends.empty());
+  pass(milliseconds(1));
+  EXPECT_EQ(failure(id), Reason::no_worker);
+}
+
 TEST_F(LostWorkers, ANewDecodeLegDoesNotEndTheWaitForThePrefillWorker) {
   up("d1");
   down("p0");
