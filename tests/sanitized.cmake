@@ -14,10 +14,13 @@ set(sanitized_by_address
     net_io_test
     net_test
     protocol_test
+    router_io_test
     tokenizer_test
     transport_contract_test
-    transport_hostile_test)
-set(sanitized_by_thread base_test handoff_driver_test net_io_test transport_contract_test)
+    transport_hostile_test
+    worker_test)
+set(sanitized_by_thread base_test handoff_driver_test net_io_test router_io_test
+                        transport_contract_test worker_test)
 
 if(BATON_SANITIZER STREQUAL "thread")
   set(BATON_SANITIZED_TESTS ${sanitized_by_thread})
