@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "baton/base/check.h"
+#include "baton/worker/core/request_core_rules.h"
+
+template class baton::worker::RequestCore<baton::decode_node::DecodeJob>;
 
 namespace baton::decode_node {
 
@@ -11,9 +13,10 @@ using handoff::OwnerRef;
 using protocol::AttemptKey;
 using protocol::FinishReason;
 using worker::Countable;
-using worker::Counted;
 
 namespace {
+
+constexpr worker::Phase phase_rules{&Attempt::decode_leg, kvcache::HolderKind::open_receive, 50};
 
 // Of one message: with a digest and 20 alternatives each they take a third of the longest frame.
 constexpr std::int32_t tokens_per_message = 1000;
@@ -30,31 +33,20 @@ bool has_facts_asked_for(const protocol::Tokens& tokens, const protocol::Samplin
 
 DecodeCore::DecodeCore(worker::NodeLimits limits, kvcache::PoolConfig pools,
                        std::uint64_t first_grant)
-    : limits_(std::move(limits)),
-      pools_(std::move(pools)),
-      tombstones_(limits_.tombstones),
-      next_grant_(first_grant) {}
-
-std::vector<worker::NodeEffect> DecodeCore::take_effects() { return std::exchange(effects_, {}); }
+    : RequestCore(phase_rules, std::move(limits), std::move(pools)), next_grant_(first_grant) {}
 
 // ---- messages ----
 
-void DecodeCore::message(const OwnerRef& from, const protocol::Message& message, Instant,
-                         Instant now) {
-  if (!owners_.accept(from, limits_.lease, now)) return;
-  std::visit([&](const auto& each) { on(from, each, now); }, message);
-}
-
-void DecodeCore::owner_connected(const OwnerRef& owner, Instant now) {
-  if (const auto before = owners_.heard_from(owner, limits_.lease, now)) {
-    end_all_of(*before, Countable::request_cancelled, now);
-  }
-  for (const auto& [request, job] : jobs_) {
-    if (job.owner == owner) repeat(job);
+void DecodeCore::phase_message(const OwnerRef& from, const protocol::Message& message, Instant,
+                               Instant now) {
+  if (const auto* reserve = std::get_if<protocol::Reserve>(&message)) {
+    on(from, *reserve, now);
+  } else if (const auto* resume = std::get_if<protocol::Resume>(&message)) {
+    on(from, *resume);
   }
 }
 
-/// What a router may have missed; tokens are sent again on Resume.
+/// Tokens are sent again on Resume.
 void DecodeCore::repeat(const Job& job) {
   if (!job.owned) return send(job.owner, protocol::Granted{job.key, job.grant});
   send(job.owner, protocol::Owned{job.key, job.first_index});
@@ -64,54 +56,36 @@ void DecodeCore::repeat(const Job& job) {
   }
 }
 
-void DecodeCore::on(const OwnerRef& from, const protocol::Heartbeat& message, Instant now) {
-  owners_.heard_from(from, std::chrono::milliseconds(message.lease_ms), now);
-}
-
 Result<void> DecodeCore::admit(const protocol::Reserve& message) const {
-  if (draining_) return Error(Reason::draining, "the decode worker is shutting down");
+  if (draining()) return Error(Reason::draining, "the decode worker is shutting down");
   const std::int64_t length = message.work.length();
   constexpr std::int64_t handed_over_rows = 2;  // see on(Reserve)
-  if (!pools_.could_fit(length + 1, std::max(limits_.plan.chunk_rows, handed_over_rows))) {
+  if (!pools().could_fit(length + 1, std::max(limits().plan.chunk_rows, handed_over_rows))) {
     return Error(Reason::prompt_exceeds_pool,
                  "a prompt of " + std::to_string(length) + " tokens is larger than the cache");
   }
-  if (jobs_.size() >= limits_.requests) {
+  if (jobs().size() >= limits().requests) {
     return Error(Reason::overloaded, "the decode worker holds as many requests as it may");
   }
   return ok();
 }
 
-void DecodeCore::refuse(const OwnerRef& to, const AttemptKey& key, const Error& error) {
-  constexpr std::int64_t retry_after_ms = 50;
-  send(to, protocol::Refused{key, error.reason(), error.message(), retry_after_ms});
-  effects_.push_back(Counted{Countable::request_refused, error.reason(), {}});
-}
-
 void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Instant now) {
   const RequestId request = message.key.request;
-  const auto found = jobs_.find(request);
-  if (found != jobs_.end()) {
-    const std::uint32_t known = found->second.key.attempt.decode_leg;
-    if (message.key.attempt.decode_leg == known) return repeat(found->second);
-    if (message.key.attempt.decode_leg < known) return;
-    end(request, found->second.key, now);
-  } else if (const protocol::Message* answer = tombstones_.find(message.key)) {
-    return send(from, *answer);
-  }
+  if (is_answered(from, message.key, now)) return;
   if (const Result<void> admitted = admit(message); !admitted) {
     return refuse(from, message.key, admitted.error());
   }
   const std::int64_t length = message.work.length();
   const std::int64_t wanted =
-      std::min<std::int64_t>(limits_.headroom_tokens, message.work.sampling.max_tokens);
+      std::min<std::int64_t>(limits().headroom_tokens, message.work.sampling.max_tokens);
   kvcache::SequenceBlocks blocks;
   // From the last position of the prompt on: its unit comes even when no later query sees it
   // (handoff::first_needed_unit). Other sequences grow optimistically; this one starts with room
   // for its first tokens.
   const bool is_next = !space_queue_.must_wait(request, message.prompt_ready, now);
-  const bool fits = is_next && (pools_.extend(blocks, {length - 1, length + 1, length + wanted}) ||
-                                pools_.extend(blocks, {length - 1, length + 1, length + 1}));
+  const bool fits = is_next && (pools().extend(blocks, {length - 1, length + 1, length + wanted}) ||
+                                pools().extend(blocks, {length - 1, length + 1, length + 1}));
   if (!fits) {
     const bool starves = is_next && space_queue_.has_waited_long(request, now);
     space_queue_.refused(request, message.prompt_ready, now);
@@ -119,25 +93,28 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Inst
     return refuse(from, message.key, Error(Reason::no_space, "no free blocks now"));
   }
   space_queue_.leave(request);
-  Job& job = jobs_[request];
-  job.key = message.key;
-  job.owner = from;
+  grant(from, message, std::move(blocks));
+}
+
+void DecodeCore::grant(const OwnerRef& to, const protocol::Reserve& message,
+                       kvcache::SequenceBlocks blocks) {
+  Job& job = add_job(to, message.key);
   job.work = message.work;
   job.prompt_ready = message.prompt_ready;
   job.first_index = static_cast<std::int32_t>(message.work.generated_ids.size());
   job.blocks = std::move(blocks);
-  job.grant = worker::grant_of(next_grant_++, length, job.blocks, pools_);
-  by_grant_[job.grant.id] = request;
-  pins_[job.grant.id].add(job.blocks, pools_, kvcache::HolderKind::open_receive);
-  command(handoff::OpenGrant{job.key, job.grant, worker::local_blocks(job.blocks, pools_)});
-  send(from, protocol::Granted{job.key, job.grant});
+  job.grant = worker::grant_of(next_grant_++, message.work.length(), job.blocks, pools());
+  by_grant_[job.grant.id] = job.key.request;
+  pin(job.grant.id, job.blocks);
+  command(handoff::OpenGrant{job.key, job.grant, worker::local_blocks(job.blocks, pools())});
+  send(to, protocol::Granted{job.key, job.grant});
 }
 
 /// Prompts that wait for a grant fill a prefill worker's cache, grants of prompts that wait for
 /// that cache fill ours: neither would ever go on. A prompt that is not computed loses little.
 void DecodeCore::take_back_a_grant(Instant now) {
   Job* youngest = nullptr;
-  for (auto& [request, job] : jobs_) {
+  for (auto& [request, job] : jobs()) {
     if (job.owned || job.prompt_ready) continue;
     if (youngest == nullptr || job.grant.id > youngest->grant.id) youngest = &job;
   }
@@ -148,44 +125,12 @@ void DecodeCore::take_back_a_grant(Instant now) {
   refuse(owner, key, Error(Reason::no_space, "the blocks went to a prompt that is computed"));
 }
 
-void DecodeCore::on(const OwnerRef& from, const protocol::Cancel& message, Instant now) {
-  const auto found = jobs_.find(message.key.request);
-  if (found != jobs_.end() &&
-      found->second.key.attempt.decode_leg > message.key.attempt.decode_leg) {
-    return send(from, protocol::Gone{message.key});  // an earlier attempt, long gone
-  }
-  if (found != jobs_.end() && !found->second.finished) {
-    effects_.push_back(Counted{Countable::request_cancelled, Reason::cancelled, {}});
-  }
-  end(message.key.request, message.key, now);
-  send(from, protocol::Gone{message.key});
-}
-
-void DecodeCore::on(const OwnerRef& from, const protocol::Release& message, Instant now) {
-  const auto found = jobs_.find(message.key.request);
-  if (found == jobs_.end() ||
-      found->second.key.attempt.decode_leg <= message.key.attempt.decode_leg) {
-    end(message.key.request, message.key, now);
-  }
-  send(from, protocol::Gone{message.key});
-}
-
-void DecodeCore::on(const OwnerRef& from, const protocol::Resume& message, Instant) {
-  const auto found = jobs_.find(message.key.request);
-  if (found == jobs_.end()) return send(from, protocol::Gone{message.key});
-  const Job& job = found->second;
-  if (job.key != message.key || !job.owned) return;
-  send_tokens(job, message.next_index);
-  if (job.finished) send(from, *job.finished);
-}
-
-void DecodeCore::on(const OwnerRef& from, const protocol::Unknown& message, Instant now) {
-  for (const AttemptKey& key : message.keys) {
-    const auto found = jobs_.find(key.request);
-    if (found == jobs_.end() || found->second.owner != from || found->second.key != key) continue;
-    effects_.push_back(Counted{Countable::orphan_freed, Reason::unknown_request, {}});
-    end(key.request, key, now);
-  }
+void DecodeCore::on(const OwnerRef& from, const protocol::Resume& message) {
+  const Job* job = job_of(message.key.request);
+  if (job == nullptr) return send(from, protocol::Gone{message.key});
+  if (job->key != message.key || !job->owned) return;
+  send_tokens(*job, message.next_index);
+  if (job->finished) send(from, *job->finished);
 }
 
 void DecodeCore::send_tokens(const Job& job, std::int32_t first_index) {
@@ -233,24 +178,24 @@ void DecodeCore::driver_event(const worker::DriverEvent& event, Instant now) {
 void DecodeCore::on(const handoff::CommitVerified& event, Instant now) {
   const auto request = by_grant_.find(event.commit.grant);
   if (request == by_grant_.end()) {
-    effects_.push_back(worker::ToPair{
-        event.link, protocol::CommitRefused{
-                        event.commit.key, Reason::released, "the request has ended here", {}}});
+    add(worker::ToPair{event.link,
+                       protocol::CommitRefused{
+                           event.commit.key, Reason::released, "the request has ended here", {}}});
     return;
   }
-  Job& job = jobs_.at(request->second);
+  Job& job = *job_of(request->second);
   engine::SequenceSpec spec =
-      worker::spec_of(job.work, limits_, pools_.config().block_positions, now);
+      worker::spec_of(job.work, limits(), pools().config().block_positions, now);
   spec.generated.insert(spec.generated.end(), event.commit.tokens.ids.begin(),
                         event.commit.tokens.ids.end());
   Result<engine::Sequence> sequence =
       has_facts_asked_for(event.commit.tokens, job.work.sampling)
-          ? engine::Sequence::for_decode(std::move(spec), limits_.model, event.commit.length,
-                                         job.blocks, pools_)
+          ? engine::Sequence::for_decode(std::move(spec), limits().model, event.commit.length,
+                                         job.blocks, pools())
           : Error(Reason::protocol_violation, "the first token brings other facts than asked for");
   if (!sequence) {
-    effects_.push_back(Counted{Countable::handoff_failed, sequence.error().reason(), {}});
-    effects_.push_back(worker::ToPair{
+    count(Countable::handoff_failed, sequence.error().reason());
+    add(worker::ToPair{
         event.link,
         protocol::CommitRefused{
             event.commit.key, sequence.error().reason(), sequence.error().message(), {}}});
@@ -261,8 +206,7 @@ void DecodeCore::on(const handoff::CommitVerified& event, Instant now) {
 
 void DecodeCore::start(Job& job, const handoff::CommitVerified& event, engine::Sequence sequence,
                        Instant now) {
-  job.sequence = table_.add(std::move(sequence));
-  by_sequence_[*job.sequence] = job.key.request;
+  add_sequence(job, std::move(sequence));
   job.owned = true;
   job.committed = event.arrived;
   job.accepted = now;
@@ -270,45 +214,29 @@ void DecodeCore::start(Job& job, const handoff::CommitVerified& event, engine::S
   job.ids = first.ids;
   job.digests = first.digests;
   job.logprobs = first.logprobs;
-  effects_.push_back(worker::ToPair{event.link, protocol::Accepted{event.commit.key}});
-  effects_.push_back(Counted{Countable::handoff_accepted, Reason::internal, {}});
+  add(worker::ToPair{event.link, protocol::Accepted{event.commit.key}});
+  count(Countable::handoff_accepted);
   send(job.owner, protocol::Owned{job.key, job.first_index});
   send(job.owner, tokens_from(job, job.first_index));
   by_grant_.erase(job.grant.id);
   command(handoff::CloseGrant{job.grant.id});
 }
 
-void DecodeCore::on(const handoff::GrantClosed& event, Instant) {
-  const auto found = pins_.find(event.grant);
-  if (found == pins_.end()) return;
-  found->second.release(pools_, kvcache::HolderKind::open_receive);
-  pins_.erase(found);
-}
+void DecodeCore::on(const handoff::GrantClosed& event, Instant) { unpin(event.grant); }
 
 // ---- steps ----
 
-DecodeCore::Job* DecodeCore::job_of(engine::SequenceId sequence) {
-  const auto found = by_sequence_.find(sequence);
-  return found == by_sequence_.end() ? nullptr : &jobs_.at(found->second);
-}
-
 engine::StepPlan DecodeCore::next_step(Instant now) {
-  engine::PlanDecision decision = engine::plan_mixed(table_, pools_, rates_, limits_.plan);
+  engine::PlanDecision decision = engine::plan_mixed(table(), pools(), rates(), limits().plan);
   for (engine::SequenceId id : decision.preempt) {
-    table_.find(id)->preempt(pools_);
-    effects_.push_back(Counted{Countable::preempted, Reason::no_space, {}});
+    table().find(id)->preempt(pools());
+    count(Countable::preempted, Reason::no_space);
   }
-  for (engine::SequenceId id : decision.cannot_grow) {
-    if (Job* job = job_of(id)) {
-      finish(*job, FinishReason::error,
-             Error(Reason::cannot_grow, "the cache has no room for another token"), now);
-    }
-  }
-  step_ = std::move(decision.step);
-  return step_;
+  fail_all(decision.cannot_grow,
+           Error(Reason::cannot_grow, "the cache has no room for another token"), now);
+  begin_step(std::move(decision.step));
+  return step();
 }
-
-bool DecodeCore::cancelled(engine::SequenceId sequence) { return leaving_.contains(sequence); }
 
 void DecodeCore::note_first_step(const engine::StepPlan& step, Instant now) {
   for (const engine::DecodeRow& row : step.decode) {
@@ -317,64 +245,43 @@ void DecodeCore::note_first_step(const engine::StepPlan& step, Instant now) {
     job->first_row = now;
     job->facts.first_step_rows = 1;
     job->facts.cache_before = row.position;
-    job->facts.cache_after = table_.find(row.sequence)->cached();
+    job->facts.cache_after = table().find(row.sequence)->cached();
   }
 }
 
-void DecodeCore::step_done(const Result<engine::StepEvents>& events, Instant now) {
-  const engine::StepPlan step = std::exchange(step_, {});
-  for (engine::SequenceId id : std::exchange(leaving_, {})) table_.remove(id, pools_);
-  if (!events) {
-    for (const engine::DecodeRow& row : step.decode) {
-      if (Job* job = job_of(row.sequence)) finish(*job, FinishReason::error, events.error(), now);
-    }
-    for (const engine::PrefillRows& rows : step.prefill) {
-      if (Job* job = job_of(rows.sequence)) finish(*job, FinishReason::error, events.error(), now);
-    }
-    return;
-  }
-  rates_.observe(events->shape, events->took);
+void DecodeCore::computed(const engine::StepPlan& step, const engine::StepEvents& events,
+                          Instant now) {
   note_first_step(step, now);
-  for (const engine::PrefillRows& rows : events->chunks) {
+  for (const engine::PrefillRows& rows : events.chunks) {
     Job* job = job_of(rows.sequence);
     if (job == nullptr) continue;
     // Only recomputed victims prefill here: their prompt came by handoff and was dropped.
     job->facts.recomputed_rows += static_cast<std::int32_t>(rows.count);
   }
-  for (const engine::SequenceFailure& failure : events->failed) {
-    if (Job* job = job_of(failure.sequence)) {
-      finish(*job, FinishReason::error, failure.error, now);
-    }
-  }
-  for (const engine::TokenEvent& event : events->tokens) {
-    if (Job* job = job_of(event.sequence)) append(*job, event, now);
-  }
 }
 
-void DecodeCore::append(Job& job, const engine::TokenEvent& event, Instant now) {
+void DecodeCore::sampled(Job& job, const engine::TokenEvent& event, Instant now) {
   const std::int32_t index = job.first_index + static_cast<std::int32_t>(job.ids.size());
   job.ids.push_back(event.id);
   job.last_row = now;
   if (event.logits_digest) job.digests.push_back(*event.logits_digest);
-  if (event.logprobs) {
-    protocol::Tokens::Logprob& logprob = job.logprobs.emplace_back();
-    logprob.chosen = event.logprobs->chosen.logprob;
-    for (const engine::TokenLogprob& top : event.logprobs->top) {
-      logprob.top.emplace_back(top.id, top.logprob);
-    }
-  }
+  if (event.logprobs) job.logprobs.push_back(worker::logprob_of(*event.logprobs));
   send(job.owner, tokens_from(job, index));
   if (!event.finish) return;
   const bool stop = event.finish == engine::Finish::stop;
   finish(job, stop ? FinishReason::stop : FinishReason::length, Error(), now);
 }
 
+void DecodeCore::failed(Job& job, const Error& error, Instant now) {
+  finish(job, FinishReason::error, error, now);
+}
+
 void DecodeCore::finish(Job& job, FinishReason finish, const Error& error, Instant now) {
   protocol::Finished finished;
   finished.key = job.key;
   finished.finish = finish;
-  const bool failed = finish == FinishReason::error;
-  if (failed) {
+  const bool is_error = finish == FinishReason::error;
+  if (is_error) {
     finished.reason = error.reason();
     finished.message = error.message();
   }
@@ -383,79 +290,24 @@ void DecodeCore::finish(Job& job, FinishReason finish, const Error& error, Insta
   finished.facts = job.facts;
   job.finished = finished;
   send(job.owner, finished);
-  effects_.push_back(Counted{
-      failed ? Countable::request_failed : Countable::request_finished, error.reason(), {}});
+  count(is_error ? Countable::request_failed : Countable::request_finished, error.reason());
   give_back(job);
-}
-
-// ---- ends ----
-
-void DecodeCore::end(RequestId request, const AttemptKey& key, Instant now) {
-  const auto found = jobs_.find(request);
-  AttemptKey last = key;
-  if (found != jobs_.end()) {
-    Job& job = found->second;
-    last.attempt.prefill_leg = std::max(key.attempt.prefill_leg, job.key.attempt.prefill_leg);
-    last.attempt.decode_leg = std::max(key.attempt.decode_leg, job.key.attempt.decode_leg);
-    give_back(job);
-    jobs_.erase(found);
-  }
-  space_queue_.leave(request);
-  tombstones_.put(last, protocol::Gone{last}, now + 2 * limits_.lease);
 }
 
 /// Blocks of a grant stay in quarantine (pinned by it) until the receiver has closed it.
 void DecodeCore::give_back(Job& job) {
   if (by_grant_.erase(job.grant.id) > 0) command(handoff::CloseGrant{job.grant.id});
-  pools_.release(job.blocks);
-  if (!job.sequence) return;
-  const engine::SequenceId id = *std::exchange(job.sequence, std::nullopt);
-  by_sequence_.erase(id);
-  const auto is_it = [id](const auto& rows) { return rows.sequence == id; };
-  const bool in_step = std::any_of(step_.decode.begin(), step_.decode.end(), is_it) ||
-                       std::any_of(step_.prefill.begin(), step_.prefill.end(), is_it);
-  if (in_step) {
-    leaving_.insert(id);
-  } else {
-    table_.remove(id, pools_);
-  }
-}
-
-void DecodeCore::end_all_of(const OwnerRef& owner, Countable why, Instant now) {
-  for (const AttemptKey& key : inventory(owner)) {
-    effects_.push_back(Counted{why, Reason::lease_expired, {}});
-    end(key.request, key, now);
-    // An owner that is only slow learns of it; the others are not connected.
-    send(owner, protocol::Gone{key});
-  }
-}
-
-void DecodeCore::tick(Instant now) {
-  for (const OwnerRef& owner : owners_.take_expired(now)) {
-    end_all_of(owner, Countable::lease_expired, now);
-  }
-  tombstones_.tick(now);
-}
-
-std::vector<AttemptKey> DecodeCore::inventory(const OwnerRef& owner) const {
-  std::vector<AttemptKey> out;
-  for (const auto& [request, job] : jobs_) {
-    if (job.owner == owner) out.push_back(job.key);
-  }
-  return out;
+  pools().release(job.blocks);
+  give_back_sequence(job);
 }
 
 protocol::Load DecodeCore::load() const {
-  protocol::Load load;
-  for (const auto& [request, job] : jobs_) {
+  protocol::Load load = cache_load();
+  for (const auto& [request, job] : jobs()) {
     if (job.finished) continue;
     ++(job.owned ? load.running : load.queued);
   }
   load.handoffs = static_cast<std::int32_t>(by_grant_.size());
-  load.free_tokens =
-      static_cast<std::int64_t>(pools_.available_blocks(0)) * pools_.config().block_positions;
-  load.capacity_tokens =
-      static_cast<std::int64_t>(pools_.config().groups[0].blocks) * pools_.config().block_positions;
   return load;
 }
 

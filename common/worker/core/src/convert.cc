@@ -73,6 +73,13 @@ protocol::Grant grant_of(std::uint64_t id, std::int64_t length,
   return grant;
 }
 
+protocol::Tokens::Logprob logprob_of(const engine::Logprobs& logprobs) {
+  protocol::Tokens::Logprob out;
+  out.chosen = logprobs.chosen.logprob;
+  for (const engine::TokenLogprob& top : logprobs.top) out.top.emplace_back(top.id, top.logprob);
+  return out;
+}
+
 void Pins::add(const kvcache::SequenceBlocks& blocks, kvcache::BlockPools& pools,
                kvcache::HolderKind kind) {
   for (int group = 0; group < pools.groups(); ++group) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "baton/engine/core/sequence.h"
+#include "baton/engine/core/step_events.h"
 #include "baton/handoff/core/types.h"
 #include "baton/kvcache/core/block_pools.h"
 #include "baton/protocol/messages.h"
@@ -22,6 +23,9 @@ std::vector<handoff::LocalBlocks> local_blocks(const kvcache::SequenceBlocks& bl
 /// What a decode worker tells about the blocks it holds for `length` positions.
 protocol::Grant grant_of(std::uint64_t id, std::int64_t length,
                          const kvcache::SequenceBlocks& blocks, const kvcache::BlockPools& pools);
+
+/// Of a sampled token; the chosen one and the likeliest.
+protocol::Tokens::Logprob logprob_of(const engine::Logprobs& logprobs);
 
 /// References to a sequence's blocks that outlive the sequence, until the transport has let go.
 class Pins {
