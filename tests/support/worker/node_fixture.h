@@ -1,16 +1,16 @@
-// A node core that is driven by hand: messages and driver events in, effects kept by kind, steps
-// computed by a model whose every token is 7.
+// A node core that is driven by hand: messages and driver events in, effects kept by kind
+// (effect_record.h), steps computed by a model whose every token is 7.
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
+#include <cstdint>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "baton/worker/core/node_core.h"
 
+#include "support/worker/effect_record.h"
 #include "support/worker/small_node.h"
 
 namespace baton::worker {
@@ -19,9 +19,16 @@ using handoff::OwnerRef;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-class NodeFixture : public testing::Test {
+/// What can end a request in any state.
+enum class EndBy : std::uint8_t { cancel, release, lease, new_life, unknown, higher_leg };
+inline constexpr EndBy every_end[] = {EndBy::cancel,   EndBy::release, EndBy::lease,
+                                      EndBy::new_life, EndBy::unknown, EndBy::higher_leg};
+
+class NodeFixture : public testing::Test, protected EffectRecord {
  protected:
   virtual NodeCore& core() = 0;
+  /// Sends the message that creates a job for this attempt.
+  virtual void ask_for(const protocol::AttemptKey& key) = 0;
 
   const OwnerRef router{NodeId("r"), Epoch(1)};
 
@@ -55,6 +62,25 @@ class NodeFixture : public testing::Test {
     now += time;
     core().tick(now);
     collect();
+  }
+
+  /// Ends request 1, which was asked for with its first legs.
+  void end(EndBy by) {
+    switch (by) {
+      case EndBy::cancel:
+        return say(protocol::Cancel{key(1)});
+      case EndBy::release:
+        return say(protocol::Release{key(1)});
+      case EndBy::lease:
+        return pass(small_limits().lease);
+      case EndBy::new_life:
+        return connect({router.node, Epoch(router.epoch.value() + 1)});
+      case EndBy::unknown:
+        return say(protocol::Unknown{{key(1)}});
+      case EndBy::higher_leg:
+        ask_for(key(1, 2, 2));
+        return say(protocol::Cancel{key(1, 2, 2)});
+    }
   }
 
   // ---- steps ----
@@ -104,55 +130,6 @@ class NodeFixture : public testing::Test {
     collect();
   }
 
-  // ---- effects ----
-  template <typename Message>
-  std::vector<Message> told() const {
-    std::vector<Message> out;
-    for (const protocol::Message& each : to_owner) {
-      if (const auto* message = std::get_if<Message>(&each)) out.push_back(*message);
-    }
-    return out;
-  }
-  template <typename Message>
-  std::vector<Message> told_to(const OwnerRef& owner) const {
-    std::vector<Message> out;
-    for (std::size_t i = 0; i < to_owner.size(); ++i) {
-      const auto* message = std::get_if<Message>(&to_owner[i]);
-      if (message != nullptr && recipients[i] == owner) out.push_back(*message);
-    }
-    return out;
-  }
-  template <typename Command>
-  std::vector<Command> commands() const {
-    std::vector<Command> out;
-    for (const auto& each : to_driver) {
-      if (const auto* command = std::get_if<Command>(&each)) out.push_back(*command);
-    }
-    return out;
-  }
-  template <typename Message>
-  std::vector<Message> told_pair() const {
-    std::vector<Message> out;
-    for (const protocol::Message& each : to_pair) {
-      if (const auto* message = std::get_if<Message>(&each)) out.push_back(*message);
-    }
-    return out;
-  }
-  int counted(Countable what) const {
-    const auto found = counts.find(what);
-    return found == counts.end() ? 0 : found->second;
-  }
-  int counted(Countable what, Reason why) const {
-    const auto found = counts_by_reason.find({what, why});
-    return found == counts_by_reason.end() ? 0 : found->second;
-  }
-  void forget() {
-    to_owner.clear();
-    recipients.clear();
-    to_driver.clear();
-    to_pair.clear();
-  }
-
   /// Nothing is held by anybody.
   void expect_baseline() {
     for (int group = 0; group < core().pools().groups(); ++group) {
@@ -166,34 +143,11 @@ class NodeFixture : public testing::Test {
     EXPECT_TRUE(core().inventory(router).empty());
   }
 
-  void collect() {
-    for (NodeEffect& effect : core().take_effects()) {
-      if (auto* owner = std::get_if<ToOwner>(&effect)) {
-        to_owner.push_back(std::move(owner->message));
-        recipients.push_back(owner->owner);
-      } else if (auto* pair = std::get_if<ToPair>(&effect)) {
-        to_pair.push_back(std::move(pair->message));
-      } else if (auto* driver = std::get_if<ToDriver>(&effect)) {
-        to_driver.push_back(std::move(driver->command));
-      } else if (auto* count = std::get_if<Counted>(&effect)) {
-        ++counts[count->what];
-        ++counts_by_reason[{count->what, count->reason}];
-      } else if (auto* looked_up = std::get_if<PrefixLookedUp>(&effect)) {
-        lookups.push_back(*looked_up);
-      }
-    }
-  }
+  void collect() { record(core().take_effects()); }
 
   Instant now{};
   engine::StepPlan plan;
   std::uint64_t steps = 0;
-  std::vector<protocol::Message> to_owner;
-  std::vector<OwnerRef> recipients;  ///< of to_owner, one each
-  std::vector<protocol::Message> to_pair;
-  std::vector<handoff::EngineCommand> to_driver;
-  std::map<Countable, int> counts;
-  std::vector<PrefixLookedUp> lookups;
-  std::map<std::pair<Countable, Reason>, int> counts_by_reason;
 
  private:
   bool leaves(engine::SequenceId id, engine::StepEvents& events) {

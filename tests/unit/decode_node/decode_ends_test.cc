@@ -5,9 +5,9 @@ namespace baton::decode_node {
 namespace {
 
 enum class At : std::uint8_t { granted, accepted, computing, running, finished };
-enum class By : std::uint8_t { cancel, release, lease, new_life, unknown, higher_leg };
 
-class DecodeEnd : public DecodeFixture, public testing::WithParamInterface<std::tuple<At, By>> {
+class DecodeEnd : public DecodeFixture,
+                  public testing::WithParamInterface<std::tuple<At, worker::EndBy>> {
  protected:
   void reach(At state) {
     reserve(key(1), 20, 3);
@@ -22,23 +22,6 @@ class DecodeEnd : public DecodeFixture, public testing::WithParamInterface<std::
     }
     step();
     if (state == At::finished) step();
-  }
-  void end(By by) {
-    switch (by) {
-      case By::cancel:
-        return say(protocol::Cancel{key(1)});
-      case By::release:
-        return say(protocol::Release{key(1)});
-      case By::lease:
-        return pass(5s);
-      case By::new_life:
-        return connect({NodeId("r"), Epoch(2)});
-      case By::unknown:
-        return say(protocol::Unknown{{key(1)}});
-      case By::higher_leg:
-        reserve(key(1, 2, 2));
-        return say(protocol::Cancel{key(1, 2, 2)});
-    }
   }
 };
 
@@ -67,9 +50,7 @@ TEST_P(DecodeEnd, GivesEverythingBack) {
 INSTANTIATE_TEST_SUITE_P(EveryState, DecodeEnd,
                          testing::Combine(testing::Values(At::granted, At::accepted, At::computing,
                                                           At::running, At::finished),
-                                          testing::Values(By::cancel, By::release, By::lease,
-                                                          By::new_life, By::unknown,
-                                                          By::higher_leg)));
+                                          testing::ValuesIn(worker::every_end)));
 
 TEST_F(DecodeFixture, LeasesRunOutWhileNothingIsComputed) {  // HNG-04
   for (std::uint64_t i = 1; i <= 3; ++i) reserve(key(i));

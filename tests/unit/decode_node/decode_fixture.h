@@ -13,6 +13,7 @@ using namespace std::chrono_literals;  // NOLINT: durations in every test
 class DecodeFixture : public worker::NodeFixture {
  protected:
   worker::NodeCore& core() override { return core_; }
+  void ask_for(const protocol::AttemptKey& k) override { reserve(k); }
 
   void reserve(const protocol::AttemptKey& k, std::size_t prompt = 20, std::int32_t max_tokens = 5,
                bool prompt_ready = false) {

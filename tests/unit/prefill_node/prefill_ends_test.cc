@@ -14,9 +14,9 @@ enum class At : std::uint8_t {
   handed_over,
   finished,
 };
-enum class By : std::uint8_t { cancel, release, lease, new_life, unknown, higher_leg };
 
-class PrefillEnd : public PrefillFixture, public testing::WithParamInterface<std::tuple<At, By>> {
+class PrefillEnd : public PrefillFixture,
+                   public testing::WithParamInterface<std::tuple<At, worker::EndBy>> {
  protected:
   void reach(At state) {
     prefill(key(1), state == At::between_chunks ? 50 : 20);
@@ -32,23 +32,6 @@ class PrefillEnd : public PrefillFixture, public testing::WithParamInterface<std
       event(handoff::SourceFailed{source(), key(1), Reason::worker_lost, "", {}});
     }
     if (state == At::handed_over) accept(key(1));
-  }
-  void end(By by) {
-    switch (by) {
-      case By::cancel:
-        return say(protocol::Cancel{key(1)});
-      case By::release:
-        return say(protocol::Release{key(1)});
-      case By::lease:
-        return pass(5s);
-      case By::new_life:
-        return connect({NodeId("r"), Epoch(2)});
-      case By::unknown:
-        return say(protocol::Unknown{{key(1)}});
-      case By::higher_leg:
-        prefill(key(1, 2, 2));
-        return say(protocol::Cancel{key(1, 2, 2)});
-    }
   }
 };
 
@@ -77,8 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
     EveryState, PrefillEnd,
     testing::Combine(testing::Values(At::queued, At::computing, At::between_chunks, At::sampled,
                                      At::sending, At::failed, At::handed_over, At::finished),
-                     testing::Values(By::cancel, By::release, By::lease, By::new_life, By::unknown,
-                                     By::higher_leg)));
+                     testing::ValuesIn(worker::every_end)));
 
 TEST_F(PrefillFixture, LeasesRunOutWhileNothingIsComputed) {  // HNG-04
   for (std::uint64_t i = 1; i <= 4; ++i) prefill(key(i));

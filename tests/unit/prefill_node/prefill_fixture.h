@@ -13,6 +13,7 @@ using namespace std::chrono_literals;  // NOLINT: durations in every test
 class PrefillFixture : public worker::NodeFixture {
  protected:
   worker::NodeCore& core() override { return core_; }
+  void ask_for(const protocol::AttemptKey& k) override { prefill(k); }
 
   void prefill(const protocol::AttemptKey& k, std::size_t prompt = 20, bool needs_target = true) {
     say(protocol::Prefill{k, work(prompt, needs_target ? 5 : 1), 5000, needs_target});
