@@ -18,6 +18,9 @@
 namespace baton::handoff {
 namespace {
 
+// From DriverConfig::behind_at on nothing new is begun, and what comes all the same fits into the
+// rest: a step under way reports (layers + 2) times for each request, at most 1024 × 200; each mail
+// that the engine has taken (32 768 at most) brings a command or two; each link is dropped once.
 constexpr std::size_t mailbox_capacity = 1 << 20;
 // A peer's messages may fill a part of the mailbox only; the rest is for our own threads.
 constexpr std::size_t waiting_pair_messages = 1 << 14;
@@ -46,6 +49,8 @@ SendOutcome outcome_of(transport::Status status) {
 
 class Driver::Loop {
  public:
+  using Mail = std::variant<EngineCommand, LinkCommand, DropLink, PairMessage>;
+
   Loop(DriverConfig config, DriverListener& listener)
       : config_(std::move(config)),
         listener_(listener),
@@ -76,16 +81,17 @@ class Driver::Loop {
     thread_ = std::thread([this] { run(); });
   }
 
-  template <typename AnyCommand>
-  void post(AnyCommand command) {
-    BATON_CHECK(mailbox_.try_push(std::move(command)));
+  bool is_behind() const { return mailbox_.size() >= config_.behind_at; }
+
+  void post(Mail mail) {
+    BATON_CHECK(mailbox_.try_push(std::move(mail)));
     wake();
   }
 
   bool post_pair(PairMessage message) {
     if (pair_messages_ >= waiting_pair_messages) return false;
     ++pair_messages_;
-    post(ControlCommand(std::move(message)));
+    post(std::move(message));
     return true;
   }
 
@@ -98,8 +104,6 @@ class Driver::Loop {
   }
 
  private:
-  using Mail = std::variant<EngineCommand, ControlCommand>;
-
   /// A data message in flight on a transport.
   struct Transfer {
     std::size_t transport = 0;
@@ -172,17 +176,17 @@ class Driver::Loop {
   bool handle_commands() {
     std::vector<Mail> mails = mailbox_.drain();
     for (Mail& mail : mails) {
-      std::visit(
-          [this](auto& commands) {
-            std::visit([this](auto& command) { this->handle(command); }, commands);
-          },
-          mail);
+      std::visit([this](auto& each) { handle(each); }, mail);
       run_effects();
     }
     return !mails.empty();
   }
 
   // ---- commands ----
+  template <typename... Commands>
+  void handle(std::variant<Commands...>& commands) {
+    std::visit([this](auto& command) { handle(command); }, commands);
+  }
   void handle(BeginSource& c) {
     sender_.begin(c.source, c.key, c.length, std::move(c.blocks), c.started_at);
   }
@@ -455,8 +459,14 @@ Result<std::unique_ptr<Driver>> Driver::create(DriverConfig config, DriverListen
 }
 
 void Driver::start() { loop_->start(); }
+bool Driver::is_behind() const { return loop_->is_behind(); }
 void Driver::post(EngineCommand command) { loop_->post(std::move(command)); }
-void Driver::post(ControlCommand command) { loop_->post(std::move(command)); }
+void Driver::post(DropLink command) { loop_->post(command); }
+bool Driver::post(LinkCommand command) {
+  if (is_behind()) return false;
+  loop_->post(std::move(command));
+  return true;
+}
 bool Driver::post(PairMessage message) { return loop_->post_pair(std::move(message)); }
 std::vector<std::pair<std::string, std::string>> Driver::addresses() const {
   return loop_->addresses();

@@ -119,7 +119,7 @@ void Control::closed(std::uint64_t id, const Error& error) {
   }
   if (session.link != handoff::LinkId()) {
     links_.erase(session.link);
-    if (serving_) serving_->driver->post(handoff::ControlCommand(handoff::DropLink{session.link}));
+    if (serving_) serving_->driver->post(handoff::DropLink{session.link});
   }
   if (session.kind == Kind::pair_out) {
     const auto peer = peers_.find(session.node);
@@ -250,12 +250,15 @@ void Control::pair_hello(Session& session, const protocol::Hello& message) {
   if (!data) {
     return refuse(session, Reason::transport_failed, "no data transport in common");
   }
+  const handoff::LinkId link(next_link_++);
+  if (!serving_->driver->post(
+          handoff::ExpectLink{link, data->transport, data->token, data->secret})) {
+    return refuse(session, Reason::overloaded, "the data transports are behind");
+  }
   session.kind = Kind::pair_in;
-  session.link = handoff::LinkId(next_link_++);
+  session.link = link;
   session.data = *data;
-  links_[session.link] = session.id;
-  serving_->driver->post(handoff::ControlCommand(
-      handoff::ExpectLink{session.link, data->transport, data->token, data->secret}));
+  links_[link] = session.id;
 }
 
 void Control::link_expected(handoff::LinkId link) {
@@ -364,14 +367,18 @@ void Control::hello_ack(Session& session, const protocol::HelloAck& message) {
                 protocol::difference(serving_->fingerprint.fields(), message.fingerprint_fields));
     return close(session.id);
   }
+  const handoff::LinkId link(next_link_++);
+  if (!serving_->driver->post(
+          handoff::ConnectLink{link, message.node, message.epoch, *message.data})) {
+    log_error("the data transports are behind; not pairing with {}", session.node.value());
+    return close(session.id);
+  }
   peer->second.back_off = Duration{};
-  session.link = handoff::LinkId(next_link_++);
-  links_[session.link] = session.id;
+  session.link = link;
+  links_[link] = session.id;
   session.data = *message.data;
   log_info("pairs with decode node {} over {}: {}", session.node.value(), session.data.transport,
            session.data.why);
-  serving_->driver->post(handoff::ControlCommand(
-      handoff::ConnectLink{session.link, message.node, message.epoch, *message.data}));
 }
 
 std::vector<Control::Pair> Control::pairs() const {

@@ -6,6 +6,8 @@ namespace baton::worker {
 namespace {
 
 constexpr std::size_t mailbox_capacity = 65'536;
+// A step makes a few; so many wait only when the control thread takes none.
+constexpr std::size_t most_undelivered = 4096;
 constexpr Duration tick_time = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -46,6 +48,7 @@ void EngineThread::start(handoff::Driver& driver) {
 }
 
 bool EngineThread::post(EngineMail mail) {
+  if (driver_ != nullptr && driver_->is_behind()) return false;
   return mailbox_.size() < mailbox_capacity / 2 && mailbox_.try_push(std::move(mail));
 }
 
@@ -78,7 +81,8 @@ void EngineThread::turn() {
     last_tick_ = now;
     core_.tick(now);
   }
-  const engine::StepPlan plan = core_.next_step(monotonic_now());
+  const engine::StepPlan plan =
+      is_held_back() ? engine::StepPlan() : core_.next_step(monotonic_now());
   flush();
   if (plan.empty()) {
     publish();
@@ -124,7 +128,7 @@ void EngineThread::send_inventories(const std::vector<handoff::OwnerRef>& owners
   for (const handoff::OwnerRef& owner : owners) {
     out.push_back(ToOwner{owner, protocol::Inventory{core_.inventory(owner)}});
   }
-  if (!out.empty()) outbox_(std::move(out));
+  deliver(std::move(out));
 }
 
 void EngineThread::flush() {
@@ -144,7 +148,19 @@ void EngineThread::flush() {
       probe_.prefix_looked_up(*looked_up);
     }
   }
-  if (!out.empty()) outbox_(std::move(out));
+  deliver(std::move(out));
+}
+
+void EngineThread::deliver(std::vector<std::variant<ToOwner, ToPair>> messages) {
+  if (messages.empty()) return;
+  ++undelivered_;
+  outbox_(std::move(messages));
+}
+
+/// Steps bring forth commands and messages without end: none begins while a thread that takes them
+/// is far behind. Mail and ticks go on; what they bring forth is bounded by the requests.
+bool EngineThread::is_held_back() const {
+  return driver_->is_behind() || undelivered_ >= most_undelivered;
 }
 
 void EngineThread::publish() {

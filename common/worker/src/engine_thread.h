@@ -46,7 +46,8 @@ struct EngineStatus {
 
 class EngineThread {
  public:
-  /// Messages for routers and pair peers, in order. Called on the engine thread.
+  /// Messages for routers and pair peers, in order. Called on the engine thread; delivered() says
+  /// that those of one call have been passed on.
   using Outbox = std::function<void(std::vector<std::variant<ToOwner, ToPair>>)>;
 
   /// All references outlive the thread.
@@ -57,7 +58,11 @@ class EngineThread {
   void start(handoff::Driver& driver);
   void stop();
 
-  /// False when the mailbox is half full: the caller fails the link that the message came from.
+  /// Any thread.
+  void delivered() { --undelivered_; }
+
+  /// False when the mailbox is half full or the driver is behind: the caller fails the link that
+  /// the message came from.
   [[nodiscard]] bool post(EngineMail mail);
   /// The other half is for what the driver says: losing an end would lose the blocks that wait for
   /// it. After stop() nobody cares.
@@ -76,6 +81,8 @@ class EngineThread {
   void handle(EngineMail& mail, Instant now);
   void send_inventories(const std::vector<handoff::OwnerRef>& owners);
   void flush();
+  void deliver(std::vector<std::variant<ToOwner, ToPair>> messages);
+  bool is_held_back() const;
   void publish();
   void mark_progress(Instant now) { progress_ = now.time_since_epoch().count(); }
 
@@ -87,6 +94,7 @@ class EngineThread {
   BoundedQueue<EngineMail> mailbox_;
   Instant last_tick_;
   std::atomic<std::int64_t> progress_ = 0;
+  std::atomic<std::size_t> undelivered_ = 0;  ///< calls of the outbox
   std::atomic<bool> stop_ = false;
   mutable std::mutex status_mutex_;
   EngineStatus status_;

@@ -201,8 +201,10 @@ Result<void> WorkerProcess::assemble(LoadedModel model) {
   limits.headroom_tokens = config_.headroom_tokens;
   core_ = make_core_(limits, model_->pools);
   engine_ = std::make_unique<EngineThread>(*model_, *core_, probe_, [this](auto effects) {
-    loop_.post(
-        [this, effects = std::move(effects)]() mutable { control_.deliver(std::move(effects)); });
+    loop_.post([this, effects = std::move(effects)]() mutable {
+      control_.deliver(std::move(effects));
+      engine_->delivered();
+    });
   });
   handoff::DriverConfig driver;
   for (const std::string& name : config_.transports) {

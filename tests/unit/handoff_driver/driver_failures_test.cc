@@ -12,10 +12,10 @@ TEST_P(DriverFailure, ALinkThatCannotBeMadeIsToldAsLost) {
   start();
   protocol::DataLink data;
   data.transport = "pigeon";
-  prefill->driver().post(ControlCommand(ConnectLink{LinkId(7), NodeId("d"), decode_epoch, data}));
+  EXPECT_TRUE(prefill->driver().post(ConnectLink{LinkId(7), NodeId("d"), decode_epoch, data}));
   data.transport = prefill->transport();
   data.address = "nowhere";
-  prefill->driver().post(ControlCommand(ConnectLink{LinkId(8), NodeId("d"), decode_epoch, data}));
+  EXPECT_TRUE(prefill->driver().post(ConnectLink{LinkId(8), NodeId("d"), decode_epoch, data}));
   EXPECT_TRUE(prefill->wait_for([](const auto& s) { return s.lost.size() == 2; }));
   EXPECT_THAT(prefill->seen().lost, testing::ElementsAre(LinkId(7), LinkId(8)));
 }
@@ -27,7 +27,7 @@ TEST_P(DriverFailure, TheOtherSidesEndOfTheLinkFailsTheHandoff) {
   target(10);
   layer(0);
   ASSERT_TRUE(decode->wait_for([](const auto& s) { return s.received_bytes > 0; }));
-  decode->driver().post(ControlCommand(DropLink{link_id}));
+  decode->driver().post(DropLink{link_id});
   ASSERT_TRUE(prefill->wait_for([](const auto& s) { return s.lost.size() == 1; }));
   EXPECT_TRUE(prefill->wait_for([](const auto& s) { return s.failed.size() == 1; }));
   expect_all_let_go(10);
@@ -147,11 +147,11 @@ TEST_P(DriverFailure, OneSideMaySendAndReceiveAtOnce) {
   // The other way round on a second link: what decodes hands over to what prefills.
   const LinkId back(2);
   const RequestId token{5, 6};
-  prefill->driver().post(ControlCommand(ExpectLink{back, prefill->transport(), token, {7, 8}}));
+  EXPECT_TRUE(prefill->driver().post(ExpectLink{back, prefill->transport(), token, {7, 8}}));
   ASSERT_TRUE(prefill->wait_for([](const auto& s) { return s.expected.size() == 1; }));
   protocol::DataLink data{
       prefill->transport(), prefill->driver().addresses()[0].second, token, {7, 8}, ""};
-  decode->driver().post(ControlCommand(ConnectLink{back, NodeId("p"), Epoch(66), data}));
+  EXPECT_TRUE(decode->driver().post(ConnectLink{back, NodeId("p"), Epoch(66), data}));
   begin();
   open(10);
   const protocol::AttemptKey other{{2, 2}, {1, 1}};

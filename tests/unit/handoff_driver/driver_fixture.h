@@ -54,7 +54,7 @@ class DriverTest : public testing::TestWithParam<const char*> {
   void connect() {
     const RequestId token{1, 2};
     const RequestId secret{3, 4};
-    decode->driver().post(ControlCommand(ExpectLink{link_id, decode->transport(), token, secret}));
+    EXPECT_TRUE(decode->driver().post(ExpectLink{link_id, decode->transport(), token, secret}));
     const std::size_t connections = ++connections_;
     ASSERT_TRUE(decode->wait_for([&](const auto& s) { return s.expected.size() == connections; }));
     protocol::DataLink data;
@@ -62,7 +62,7 @@ class DriverTest : public testing::TestWithParam<const char*> {
     data.address = decode->driver().addresses()[0].second;
     data.token = token;
     data.secret = secret;
-    prefill->driver().post(ControlCommand(ConnectLink{link_id, NodeId("d"), decode_epoch, data}));
+    EXPECT_TRUE(prefill->driver().post(ConnectLink{link_id, NodeId("d"), decode_epoch, data}));
   }
 
   /// Every unit of the source has other bytes.

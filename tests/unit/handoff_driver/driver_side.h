@@ -18,6 +18,8 @@ namespace baton::handoff {
 
 inline constexpr int arena_layers = 2;
 inline constexpr int block_units = 2;
+// More than any test about other things has waiting at a time, peers' messages included.
+inline constexpr std::size_t behind_at = 20'000;
 
 struct Patience {
   // Longer than any test waits, unless it is about these deadlines.
@@ -36,6 +38,7 @@ class DriverSide final : public DriverListener {
     config.arena = &arena_;
     config.geometry = {1, arena_.config().unit.unit_bytes(), {{0, {0, 1}}}};
     config.own_epoch = epoch;
+    config.behind_at = behind_at;
     config.receiver.units_patience = patience.units;
     config.sender.answer_patience = patience.answer;
     auto made = Driver::create(std::move(config), *this);

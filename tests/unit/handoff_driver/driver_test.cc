@@ -87,7 +87,7 @@ TEST_P(DriverTest, ADroppedLinkFailsTheHandoffAndANewTargetRepairsIt) {
   target(10);
   layer(0);
   ASSERT_TRUE(decode->wait_for([](const auto& s) { return s.received_bytes > 0; }));
-  prefill->driver().post(ControlCommand(DropLink{link_id}));
+  prefill->driver().post(DropLink{link_id});
   ASSERT_TRUE(decode->wait_for([](const auto& s) { return s.lost.size() == 1; }));
   layer(1);
   commit();
@@ -159,6 +159,23 @@ TEST_P(DriverTest, AFloodOfAPeersMessagesIsRefusedAtABoundAndOursAreNot) {
   EXPECT_TRUE(decode->wait_for([](const auto& s) { return s.closed.size() == 1; }));
   EXPECT_TRUE(
       decode->driver().post(PairMessage{link_id, protocol::Accepted{key}, monotonic_now()}));
+}
+
+TEST_P(DriverTest, ADriverThatIsBehindTakesNoNewLinkButEveryEnd) {
+  decode = std::make_unique<DriverSide>(make({}), decode_epoch, false);
+  Driver& driver = decode->driver();
+  EXPECT_TRUE(driver.post(ExpectLink{link_id, decode->transport(), {1, 2}, {3, 4}}));
+  std::size_t posted = 1;
+  for (; !driver.is_behind(); ++posted) decode->command(CloseGrant{posted});
+  EXPECT_EQ(posted, behind_at);
+  EXPECT_FALSE(driver.post(ExpectLink{LinkId(9), decode->transport(), {5, 6}, {7, 8}}));
+  driver.post(DropLink{link_id});
+  open(10);
+  decode->command(CloseGrant{10});
+  driver.start();
+  EXPECT_TRUE(decode->wait_for([](const auto& s) { return s.closed.size() == 1; }));
+  EXPECT_FALSE(driver.is_behind());
+  EXPECT_THAT(decode->seen().expected, testing::ElementsAre(link_id));
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, DriverTest, testing::Values("loopback", "shm"),

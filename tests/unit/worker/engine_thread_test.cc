@@ -166,6 +166,47 @@ TEST_F(EngineThreadTest, WhatALayersEndBringsForthDoesNotWaitForTheStep) {
   EXPECT_EQ(sent_at_layer_1, 1U);
 }
 
+TEST_F(EngineThreadTest, NothingIsBegunWhileTheDriverIsBehind) {
+  for (std::uint64_t grant = 1; !rig.driver->is_behind(); ++grant) {
+    rig.driver->post(handoff::EngineCommand(handoff::CloseGrant{grant}));
+  }
+  rig.core->plan = plan_of_a_prompt();
+  start();
+  ASSERT_TRUE(rig.core->wait_turn());
+  EXPECT_FALSE(rig.engine->post(OwnerConnected{first}));
+  rig.engine->post_event(handoff::GrantClosed{4});  // an end is heard all the same
+  ASSERT_TRUE(rig.core->wait_for("driver event"));
+  EXPECT_THAT(heard(), ElementsAre("driver event"));
+  rig.driver->start();
+  EXPECT_TRUE(rig.core->wait_for("step done"));
+  EXPECT_TRUE(rig.engine->post(OwnerConnected{first}));
+}
+
+TEST_F(EngineThreadTest, NoStepBeginsWhileItsMessagesWouldOnlyPileUp) {
+  std::atomic<std::size_t> calls = 0;  // of the outbox: one has what a turn brought forth
+  rig.delivers = false;
+  rig.on_sent = [&] { ++calls; };
+  rig.core->on_note = [&](const std::string& note) {
+    if (note == "connected r/1") {
+      rig.core->effects.push_back(ToOwner{first, protocol::Gone{key}});
+    }
+    if (note == "connected s/2") rig.core->plan = plan_of_a_prompt();
+  };
+  start();
+  const Instant end = monotonic_now() + std::chrono::seconds(20);
+  for (std::size_t turn = 0; turn < 4096; ++turn) {
+    post(OwnerConnected{first});
+    while (calls == turn && monotonic_now() < end) std::this_thread::yield();
+  }
+  ASSERT_EQ(calls, 4096U);
+  post(OwnerConnected{second});
+  ASSERT_TRUE(rig.core->wait_for("connected s/2"));
+  ASSERT_TRUE(rig.core->wait_turn());
+  EXPECT_THAT(heard(), testing::Not(testing::Contains("step done")));
+  rig.engine->delivered();
+  EXPECT_TRUE(rig.core->wait_for("step done"));
+}
+
 TEST_F(EngineThreadTest, StepsAreCountedByPhase) {
   rig.core->plan = plan_of_a_prompt();
   start();

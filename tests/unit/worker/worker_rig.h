@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -72,6 +73,7 @@ class WorkerRig {
       std::lock_guard lock(mutex_);
       for (auto& effect : effects) sent_.push_back(std::move(effect));
       if (on_sent) on_sent();
+      if (delivers) engine->delivered();
     });
   }
   ~WorkerRig() { stop(); }
@@ -93,6 +95,7 @@ class WorkerRig {
     config.arena = model.arena.get();
     config.geometry = {0, model.arena->config().unit.unit_bytes(), {{0, {0, 1}}}};
     config.own_epoch = Epoch(50);
+    config.behind_at = 20'000;  // more than the messages of peers that may wait
     driver = handoff::Driver::create(std::move(config), listener).value();
   }
 
@@ -106,6 +109,7 @@ class WorkerRig {
   }
 
   std::function<void()> on_sent;  ///< on the engine thread
+  std::atomic<bool> delivers = true;
 
   protocol::Role role_;
   metrics::Registry registry{"worker", "w0"};

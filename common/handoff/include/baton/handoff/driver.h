@@ -3,6 +3,7 @@
 // back through a listener.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ struct DriverConfig {
   Epoch own_epoch;
   SenderLimits sender;
   ReceiverLimits receiver;
+  std::size_t behind_at = 1 << 18;  ///< so much mail that nothing new is begun
 };
 
 class Driver {
@@ -54,10 +56,17 @@ class Driver {
 
   void start();
 
-  /// Thread safe. Commands are never lost: the queue is bounded by what its producers hold (blocks,
-  /// links), and a full one is a bug.
+  // Posting is thread safe. The mailbox holds a million; a full one is a bug, for what may be
+  // posted while the transport thread is behind is bounded by what the producers hold already.
+
+  /// So much waits for the transport thread that nothing new should be begun.
+  bool is_behind() const;
+  /// Never refused: the engine thread plans no step and takes no mail while the driver is behind.
   void post(EngineCommand command);
-  void post(ControlCommand command);
+  /// Never refused: it ends a link that was taken.
+  void post(DropLink command);
+  /// False while the driver is behind: the caller fails the peer's connection.
+  [[nodiscard]] bool post(LinkCommand command);
   /// False when too many of a peer's messages wait: the caller fails the peer's connection.
   [[nodiscard]] bool post(PairMessage message);
 

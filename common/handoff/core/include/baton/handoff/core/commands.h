@@ -86,6 +86,6 @@ struct PairMessage {
   Instant arrived;  ///< when the control thread had read it
 };
 
-using ControlCommand = std::variant<ConnectLink, ExpectLink, DropLink, PairMessage>;
+using LinkCommand = std::variant<ConnectLink, ExpectLink>;
 
 }  // namespace baton::handoff

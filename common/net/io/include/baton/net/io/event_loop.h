@@ -52,8 +52,9 @@ class EventLoop {
   void stop();
 
   /// Calls `fn` on the loop's thread, in the order of posting, never inside post() itself. Any
-  /// thread. Not bounded: what the outside world can multiply goes through a BoundedQueue, and
-  /// post() only wakes its reader.
+  /// thread. Never refused, so whoever posts has a bound of his own: a constant for each
+  /// connection, request or job that the loop has let in, or a count of calls that have not
+  /// run yet, beyond which he begins nothing new.
   void post(std::function<void()> fn);
 
   Timer schedule_after(Duration delay, std::function<void()> fn);
