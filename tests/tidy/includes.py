@@ -8,7 +8,7 @@ from tree import Tree, line_of, without_comments
 LEVELS = [
     {"base"},
     {"metrics", "net", "protocol", "modelfile", "prefix", "tensor"},
-    {"tokenizer", "kernels"},
+    {"process", "tokenizer", "kernels"},
     {"weights", "kvcache", "transport"},
     {"models", "handoff"},
     {"engine"},
@@ -24,6 +24,7 @@ NOT_IN_A_ROUTER = {"tensor", "kernels", "weights", "models", "engine", "engine/c
                    "worker/core"}
 # What lies across the levels or is narrower than its level.
 ONLY = {
+    "process": {"base", "metrics", "net"},
     "tokenizer": {"base", "modelfile"},
     "transport": {"base", "protocol", "metrics", "net", "tensor"},
     "kvcache/core": {"base", "prefix"},

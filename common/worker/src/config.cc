@@ -2,8 +2,6 @@
 
 #include <chrono>
 
-#include "baton/net/io/bind.h"
-
 namespace baton::worker {
 
 namespace {
@@ -12,13 +10,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 void add_network_options(ConfigTable& table, WorkerConfig& c) {
-  table.add("node", &c.node, "Name of this node, unique among live processes");
   table.add("control_listen", &c.control_listen, "Address for routers and peers; port 0: any free");
-  table.add("admin_listen", &c.admin_listen, "Address of health and metrics; port 0: any free");
   table.add("advertise", &c.advertise, "Host under which others reach this node");
-  table.add("trusted_network", &c.trusted_network,
-            "Allow plain text outside loopback: the network is trusted");
-  table.add_path("announce", &c.announce, "File that gets the bound addresses as JSON");
   table.add("transports", &c.transports, "Data transports in the order of preference: shm, ucx");
   table.add("data_listen", &c.data_listen, "Address of the ucx data plane; port 0: any free");
   table.add("lease", &c.lease, DurationRange{seconds(1), seconds(600)},
@@ -51,17 +44,12 @@ void add_engine_options(ConfigTable& table, WorkerConfig& c) {
   table.add("prefix_cache", &c.prefix_cache,
             "Keep the cache of ended requests for those that begin alike, until room is needed");
   table.add("poison_freed", &c.poison_freed, "Fill freed cache blocks with a pattern (tests)");
-  table.add_enum("log_level", &c.log_level,
-                 {{"debug", LogLevel::debug},
-                  {"info", LogLevel::info},
-                  {"warning", LogLevel::warning},
-                  {"error", LogLevel::error}},
-                 "Lowest level that is logged");
 }
 
 }  // namespace
 
 void add_options(ConfigTable& table, WorkerConfig& c) {
+  process::add_server_options(table, c);
   add_network_options(table, c);
   add_engine_options(table, c);
   table.check([&c]() -> Result<void> {
@@ -72,11 +60,8 @@ void add_options(ConfigTable& table, WorkerConfig& c) {
     if (c.transports.empty()) return Error(Reason::bad_config, "transports: one is needed");
     return ok();
   });
-  table.check(
-      [&c]() { return net::check_bind("control_listen", c.control_listen, c.trusted_network); });
-  table.check(
-      [&c]() { return net::check_bind("admin_listen", c.admin_listen, c.trusted_network); });
-  table.check([&c]() { return net::check_bind("data_listen", c.data_listen, c.trusted_network); });
+  process::check_address(table, "control_listen", c.control_listen, c);
+  process::check_address(table, "data_listen", c.data_listen, c);
 }
 
 }  // namespace baton::worker

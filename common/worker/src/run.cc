@@ -1,16 +1,14 @@
 #include "baton/worker/run.h"
 
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
-#include <boost/asio/signal_set.hpp>
 #include <boost/json.hpp>
 #include <unistd.h>
 
 #include "baton/base/log.h"
-#include "baton/net/io/http_server.h"
+#include "baton/process/admin.h"
+#include "baton/process/drain.h"
 #include "baton/transport/factory/factory.h"
 
 #include "control.h"
@@ -18,8 +16,6 @@
 namespace baton::worker {
 namespace {
 
-constexpr int exit_config = 78;    // EX_CONFIG
-constexpr int exit_software = 70;  // EX_SOFTWARE
 // A layer takes at most 100 ms by plan; a loop without progress for this long hangs.
 constexpr Duration hung_after = std::chrono::seconds(30);
 
@@ -52,7 +48,7 @@ class WorkerProcess final : public handoff::DriverListener {
         registry_(role_name(role), identity_.node.value()),
         probe_(registry_, role),
         control_(loop_, identity_, probe_),
-        signals_(loop_.context(), SIGINT, SIGTERM) {}
+        drain_(loop_, [this] { drain(); }) {}
 
   ~WorkerProcess() override {
     if (loader_.joinable()) loader_.join();
@@ -85,13 +81,12 @@ class WorkerProcess final : public handoff::DriverListener {
  private:
   void to_engine(DriverEvent event) { engine_->post_event(std::move(event)); }
   Result<void> listen();
-  Result<void> announce(const Endpoint& control, const Endpoint& admin);
   void load();
   Result<void> assemble(LoadedModel model);
   void start_serving();
   void failed(const Error& error);
-  void admin(const net::HttpRequest& request, const std::shared_ptr<net::HttpResponder>& responder);
-  std::pair<int, std::string> readiness() const;
+  process::AdminRoutes admin_routes();
+  process::Health readiness() const;
   std::string status_json() const;
   bool alive() const;
   void drain();
@@ -104,13 +99,12 @@ class WorkerProcess final : public handoff::DriverListener {
   metrics::Registry registry_;
   Probe probe_;
   Control control_;
-  boost::asio::signal_set signals_;
+  process::Drain drain_;
   std::unique_ptr<net::HttpServer> admin_;
   Endpoint control_endpoint_;
   net::Timer ticker_;
   std::atomic<int> load_percent_ = 0;
   bool serving_ = false;
-  std::optional<Instant> draining_since_;
   int exit_code_ = 0;
   Instant started_;
   // Built by the loader; the order is that of dependence.
@@ -127,9 +121,6 @@ int WorkerProcess::run() {
     log_error("{}", listening.error().message());
     return exit_config;
   }
-  signals_.async_wait([this](const boost::system::error_code& error, int) {
-    if (!error) drain();
-  });
   ticker_ = loop_.schedule_every(std::chrono::milliseconds(50), [this] { tick(); });
   loader_ = std::thread([this] { load(); });
   loop_.run();
@@ -147,32 +138,10 @@ Result<void> WorkerProcess::listen() {
   BATON_ASSIGN(control_endpoint_, control_.listen(config_.control_listen));
   net::HttpServer::Options options;
   options.endpoint = config_.admin_listen;
-  options.handler = [this](net::HttpRequest request,
-                           std::shared_ptr<net::HttpResponder> responder) {
-    admin(request, responder);
-  };
   options.error_body = error_json;
-  BATON_ASSIGN(admin_, net::HttpServer::listen(loop_, std::move(options)));
-  return announce(control_endpoint_, admin_->endpoint());
-}
-
-Result<void> WorkerProcess::announce(const Endpoint& control, const Endpoint& admin) {
-  log_info("{} {}: control {}, admin {}", role_name(identity_.role), identity_.node.value(),
-           control.to_string(), admin.to_string());
-  if (config_.announce.empty()) return ok();
-  const std::string part = config_.announce + ".part";
-  std::ofstream file(part);
-  file << boost::json::object{{"role", role_name(identity_.role)},
-                              {"node", identity_.node.value()},
-                              {"pid", getpid()},
-                              {"control", control.to_string()},
-                              {"admin", admin.to_string()}}
-       << "\n";
-  file.close();
-  if (!file || std::rename(part.c_str(), config_.announce.c_str()) != 0) {
-    return Error(Reason::bad_config, "announce: cannot write " + config_.announce);
-  }
-  return ok();
+  BATON_ASSIGN(admin_, process::listen_admin(loop_, std::move(options), admin_routes()));
+  return process::announce(config_, role_name(identity_.role), identity_.node.value(),
+                           {{"control", control_endpoint_}, {"admin", admin_->endpoint()}});
 }
 
 /// On the loader thread.
@@ -223,7 +192,7 @@ Result<void> WorkerProcess::assemble(LoadedModel model) {
 
 void WorkerProcess::start_serving() {
   loader_.join();
-  if (draining_since_) return;
+  if (drain_.since()) return;
   Serving serving;
   serving.fingerprint = model_->fingerprint;
   serving.bundle = model_->bundle;
@@ -265,25 +234,19 @@ void WorkerProcess::failed(const Error& error) {
 }
 
 void WorkerProcess::drain() {
-  if (draining_since_) return loop_.stop();
-  draining_since_ = monotonic_now();
-  log_info("draining");
   if (!serving_) return loop_.stop();
   control_.set_draining();
   if (!engine_->post(StartDraining{})) loop_.stop();
-  signals_.async_wait([this](const boost::system::error_code& error, int) {
-    if (!error) loop_.stop();
-  });
 }
 
 void WorkerProcess::tick() {
   const Instant now = monotonic_now();
   control_.tick(now);
-  if (!draining_since_) return;
+  if (!drain_.since()) return;
   // A status from before the drain may be stale by one turn of the engine's loop.
-  const bool settled = now - *draining_since_ > std::chrono::milliseconds(100);
+  const bool settled = now - *drain_.since() > std::chrono::milliseconds(100);
   const bool idle = settled && engine_->status().idle;
-  if (idle || now - *draining_since_ >= config_.drain_grace) loop_.stop();
+  if (idle || drain_.has_lasted(config_.drain_grace, now)) loop_.stop();
 }
 
 // ---- admin ----
@@ -292,10 +255,10 @@ bool WorkerProcess::alive() const {
   return !serving_ || monotonic_now() - engine_->last_progress() < hung_after;
 }
 
-std::pair<int, std::string> WorkerProcess::readiness() const {
-  if (draining_since_) return {503, "draining"};
-  if (!serving_) return {503, "loading " + std::to_string(load_percent_.load()) + " %"};
-  return alive() ? std::pair{200, std::string("ready")} : std::pair{503, std::string("hung")};
+process::Health WorkerProcess::readiness() const {
+  if (drain_.since()) return {false, "draining"};
+  if (!serving_) return {false, "loading " + std::to_string(load_percent_.load()) + " %"};
+  return {alive(), alive() ? "ready" : "hung"};
 }
 
 std::string WorkerProcess::status_json() const {
@@ -306,69 +269,32 @@ std::string WorkerProcess::status_json() const {
   }
   return boost::json::serialize(boost::json::object{{"role", role_name(identity_.role)},
                                                     {"node", identity_.node.value()},
-                                                    {"state", readiness().second},
+                                                    {"state", readiness().text},
                                                     {"pairs", std::move(pairs)}});
 }
 
-void WorkerProcess::admin(const net::HttpRequest& request,
-                          const std::shared_ptr<net::HttpResponder>& responder) {
-  const net::HttpHeaders text = {{"Content-Type", "text/plain; charset=utf-8"}};
-  if (request.method != "GET" && request.method != "HEAD") {
-    return responder->send(405, text, "method not allowed\n");
-  }
-  if (request.path == "/metrics") {
-    return responder->send(200, {{"Content-Type", std::string(metrics::exposition_content_type)}},
-                           registry_.expose());
-  }
-  if (request.path == "/livez") {
-    return responder->send(alive() ? 200 : 503, text, alive() ? "alive\n" : "engine hung\n");
-  }
-  if (request.path == "/readyz" || request.path == "/health") {
-    const auto [status, body] = readiness();
-    return responder->send(status, text, body + "\n");
-  }
-  if (request.path == "/startupz") {
-    return responder->send(serving_ ? 200 : 503, text,
-                           "loaded " + std::to_string(load_percent_.load()) + " %\n");
-  }
-  if (request.path == "/status") {
-    return responder->send(200, {{"Content-Type", "application/json"}}, status_json());
-  }
-  responder->send(404, text, "not found\n");
-}
-
-int run_worker(protocol::Role role, const WorkerConfig& config, const CoreFactory& make_core) {
-  WorkerProcess process(role, config, make_core);
-  return process.run();
+process::AdminRoutes WorkerProcess::admin_routes() {
+  process::AdminRoutes routes;
+  routes.registry = &registry_;
+  routes.alive = [this] { return process::Health{alive(), alive() ? "alive" : "engine hung"}; };
+  routes.ready = [this] { return readiness(); };
+  routes.started = [this] {
+    return process::Health{serving_, "loaded " + std::to_string(load_percent_.load()) + " %"};
+  };
+  routes.json = [this](std::string_view path) -> std::optional<std::string> {
+    if (path != "/status") return std::nullopt;
+    return status_json();
+  };
+  return routes;
 }
 
 int worker_main(protocol::Role role, int argc, const char* const* argv,
                 const CoreFactory& make_core) {
   WorkerConfig config;
-  const std::string name = role_name(role);
-  const std::string other = role == protocol::Role::prefill ? "decode" : "prefill";
-  ConfigTable table("baton-" + name, name, {other, "router"});
-  add_options(table, config);
-  const Result<ConfigAction> action = table.load(argc, argv);
-  if (!action) {
-    std::fprintf(stderr, "baton-%s: %s\n", name.c_str(), action.error().message().c_str());
-    return exit_config;
-  }
-  switch (*action) {
-    case ConfigAction::print_help:
-      std::fputs(table.help().c_str(), stdout);
-      return 0;
-    case ConfigAction::print_config:
-      std::fputs(table.effective().c_str(), stdout);
-      return 0;
-    case ConfigAction::print_version:
-      std::puts(BATON_VERSION);
-      return 0;
-    case ConfigAction::run:
-      break;
-  }
-  configure_logging(name, config.log_level);
-  return run_worker(role, config, make_core);
+  return process::run_program(
+      role_name(role), argc, argv, config,
+      [&config](ConfigTable& table) { add_options(table, config); },
+      [&] { return WorkerProcess(role, config, make_core).run(); });
 }
 
 }  // namespace baton::worker

@@ -3,8 +3,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "baton/net/io/bind.h"
-
 namespace baton::router {
 
 using std::chrono::milliseconds;
@@ -50,12 +48,8 @@ Result<std::string> prefix_secret(const RouterConfig& config) {
 }
 
 void add_options(ConfigTable& table, RouterConfig& c) {
-  table.add("node", &c.node, "Name of this router, unique among live processes");
+  process::add_server_options(table, c);
   table.add("listen", &c.listen, "Address of the API; port 0: any free");
-  table.add("admin_listen", &c.admin_listen, "Address of health and metrics; port 0: any free");
-  table.add("trusted_network", &c.trusted_network,
-            "Allow plain text outside loopback: the network is trusted");
-  table.add_path("announce", &c.announce, "File that gets the bound addresses as JSON");
   table.add("prefill", &c.prefill, "Control addresses of prefill nodes (a name may be several)");
   table.add("decode", &c.decode, "Control addresses of decode nodes (a name may be several)");
   table.add("model_name", &c.model_name, "Name of the model in the API; empty: the workers'");
@@ -67,20 +61,12 @@ void add_options(ConfigTable& table, RouterConfig& c) {
   table.add_path("prefix_secret_file", &c.prefix_secret_file,
                  "File with the secret that keys cached prefixes; the same for all routers");
   add_waits(table, c);
-  table.add_enum("log_level", &c.log_level,
-                 {{"debug", LogLevel::debug},
-                  {"info", LogLevel::info},
-                  {"warning", LogLevel::warning},
-                  {"error", LogLevel::error}},
-                 "Lowest level that is logged");
   table.check([&c]() -> Result<void> {
     if (c.prefill.empty()) return Error(Reason::bad_config, "prefill: at least one is needed");
     if (c.decode.empty()) return Error(Reason::bad_config, "decode: at least one is needed");
     return ok();
   });
-  table.check([&c]() { return net::check_bind("listen", c.listen, c.trusted_network); });
-  table.check(
-      [&c]() { return net::check_bind("admin_listen", c.admin_listen, c.trusted_network); });
+  process::check_address(table, "listen", c.listen, c);
 }
 
 }  // namespace baton::router

@@ -7,17 +7,13 @@
 
 #include "baton/base/config.h"
 #include "baton/base/endpoint.h"
-#include "baton/base/log.h"
+#include "baton/process/program.h"
 #include "baton/router/core/handoff_table.h"
 
 namespace baton::router {
 
-struct RouterConfig {
-  std::string node;  ///< empty: "router" and a random number
+struct RouterConfig : process::ServerConfig {
   Endpoint listen{"127.0.0.1", 8000};
-  Endpoint admin_listen;
-  bool trusted_network = false;
-  std::string announce;
   std::vector<Endpoint> prefill;
   std::vector<Endpoint> decode;
   std::string model_name;  ///< empty: the workers'
@@ -30,7 +26,6 @@ struct RouterConfig {
   std::int64_t max_queue = 256;
   std::int64_t max_connections = 4096;
   std::int64_t max_connections_per_address = 64;
-  LogLevel log_level = LogLevel::info;
 };
 
 /// The secret of the cluster's prefix chains. Reason::bad_config when its file is no secret.

@@ -1,20 +1,13 @@
 #include "process.h"
 
-#include <cstdio>
-#include <fstream>
-
-#include <boost/json.hpp>
 #include <unistd.h>
 
 #include "baton/base/log.h"
 #include "baton/router/io/run.h"
 
 namespace baton::router {
-namespace json = boost::json;
-
 namespace {
 
-constexpr int exit_config = 78;  // EX_CONFIG
 constexpr Duration tick_time = std::chrono::milliseconds(20);
 
 TableLimits table_limits(const RouterConfig& config) {
@@ -33,7 +26,7 @@ RouterProcess::RouterProcess(const RouterConfig& config, std::string prefix_secr
       registry_("router", node_.value()),
       probe_(registry_),
       table_(table_limits(config), random_seed(), std::move(prefix_secret)),
-      signals_(loop_.context(), SIGINT, SIGTERM) {}
+      drain_(loop_, [] {}) {}
 
 int RouterProcess::run() {
   if (const Result<void> listening = listen(); !listening) {
@@ -45,9 +38,6 @@ int RouterProcess::run() {
   links_ = std::make_unique<WorkerLinks>(
       loop_, WorkerLinksConfig{node_, epoch_, config_.prefill, config_.decode, config_.table.lease},
       *this);
-  signals_.async_wait([this](const boost::system::error_code& error, int) {
-    if (!error) drain();
-  });
   ticker_ = loop_.schedule_every(tick_time, [this] { tick(); });
   loop_.run();
   ticker_.cancel();
@@ -72,30 +62,9 @@ Result<void> RouterProcess::listen() {
   options.error_body = [](const Error& error) { return error_body(error); };
   BATON_ASSIGN(api_, net::HttpServer::listen(loop_, options));
   options.endpoint = config_.admin_listen;
-  options.handler = [this](net::HttpRequest request, Responder responder) {
-    admin(request, responder);
-  };
-  BATON_ASSIGN(admin_, net::HttpServer::listen(loop_, std::move(options)));
-  return announce();
-}
-
-Result<void> RouterProcess::announce() const {
-  log_info("router {}: API {}, admin {}", node_.value(), api_->endpoint().to_string(),
-           admin_->endpoint().to_string());
-  if (config_.announce.empty()) return ok();
-  const std::string part = config_.announce + ".part";
-  std::ofstream file(part);
-  file << json::object{{"role", "router"},
-                       {"node", node_.value()},
-                       {"pid", getpid()},
-                       {"api", api_->endpoint().to_string()},
-                       {"admin", admin_->endpoint().to_string()}}
-       << "\n";
-  file.close();
-  if (!file || std::rename(part.c_str(), config_.announce.c_str()) != 0) {
-    return Error(Reason::bad_config, "announce: cannot write " + config_.announce);
-  }
-  return ok();
+  BATON_ASSIGN(admin_, process::listen_admin(loop_, std::move(options), admin_routes()));
+  return process::announce(config_, "router", node_.value(),
+                           {{"api", api_->endpoint()}, {"admin", admin_->endpoint()}});
 }
 
 // ---- workers ----
@@ -168,65 +137,43 @@ void RouterProcess::tick() {
   table_.tick(now);
   run_effects();
   probe_.table_changed(table_);
-  if (!draining_since_) return;
-  const Duration draining = now - *draining_since_;
-  if ((draining >= config_.drain_delay && runs_.empty() && table_.debts() == 0) ||
-      draining >= config_.drain_delay + config_.drain_grace) {
-    loop_.stop();
-  }
+  const bool quiet =
+      drain_.has_lasted(config_.drain_delay, now) && runs_.empty() && table_.debts() == 0;
+  if (quiet || drain_.has_lasted(config_.drain_delay + config_.drain_grace, now)) loop_.stop();
 }
 
-void RouterProcess::drain() {
-  log_info("draining");
-  draining_since_ = monotonic_now();
-  signals_.async_wait([this](const boost::system::error_code& error, int) {
-    if (!error) loop_.stop();
-  });
-}
-
-std::pair<int, std::string> RouterProcess::readiness() const {
-  if (draining_since_) return {503, "draining"};
-  if (text_ == nullptr) return {503, "no worker has sent the tokenizer yet"};
+process::Health RouterProcess::readiness() const {
+  if (drain_.since()) return {false, "draining"};
+  if (text_ == nullptr) return {false, "no worker has sent the tokenizer yet"};
   bool prefill = false;
   bool decode = false;
   for (const auto& [node, worker] : table_.workers().all()) {
     if (!worker.up || worker.draining) continue;
     (worker.role == protocol::Role::prefill ? prefill : decode) = true;
   }
-  if (!prefill) return {503, "no prefill node is available"};
-  if (!decode) return {503, "no decode node is available"};
-  return {200, "ready"};
+  if (!prefill) return {false, "no prefill node is available"};
+  if (!decode) return {false, "no decode node is available"};
+  return {true, "ready"};
 }
 
-int router_main(int argc, const char* const* argv) {
-  RouterConfig config;
-  ConfigTable table("baton-router", "router", {"prefill", "decode"});
-  add_options(table, config);
-  const Result<ConfigAction> action = table.load(argc, argv);
-  if (!action) {
-    std::fprintf(stderr, "baton-router: %s\n", action.error().message().c_str());
-    return exit_config;
-  }
-  switch (*action) {
-    case ConfigAction::print_help:
-      std::fputs(table.help().c_str(), stdout);
-      return 0;
-    case ConfigAction::print_config:
-      std::fputs(table.effective().c_str(), stdout);
-      return 0;
-    case ConfigAction::print_version:
-      std::puts(BATON_VERSION);
-      return 0;
-    case ConfigAction::run:
-      break;
-  }
-  configure_logging("router", config.log_level);
+namespace {
+
+int serve(const RouterConfig& config) {
   Result<std::string> secret = prefix_secret(config);
   if (!secret) {
     log_error("{}", secret.error().message());
     return exit_config;
   }
   return RouterProcess(config, std::move(*secret)).run();
+}
+
+}  // namespace
+
+int router_main(int argc, const char* const* argv) {
+  RouterConfig config;
+  return process::run_program(
+      "router", argc, argv, config, [&config](ConfigTable& table) { add_options(table, config); },
+      [&config] { return serve(config); });
 }
 
 }  // namespace baton::router

@@ -7,12 +7,13 @@
 #include <memory>
 #include <string>
 
-#include <boost/asio/signal_set.hpp>
 #include <boost/json/object.hpp>
 
 #include "baton/metrics/registry.h"
 #include "baton/net/io/event_loop.h"
 #include "baton/net/io/http_server.h"
+#include "baton/process/admin.h"
+#include "baton/process/drain.h"
 #include "baton/tokenizer/prompt/model_text.h"
 
 #include "config.h"
@@ -51,15 +52,14 @@ class RouterProcess final : public WorkerEvents {
   using Conversion = ConvertedResult (*)(const tokenizer::ModelText& text, const std::string& body);
 
   Result<void> listen();
-  Result<void> announce() const;
 
   void api(net::HttpRequest request, const Responder& responder);
-  void admin(const net::HttpRequest& request, const Responder& responder);
+  process::AdminRoutes admin_routes();
   void generate(ApiKind kind, net::HttpRequest request, const Responder& responder);
   void prepared(PreparedResult result, const Responder& responder, Instant received);
   void submit(Prepared prepared, const Responder& responder, Instant received);
   void models(const Responder& responder);
-  void workers(const Responder& responder);
+  std::string workers_json() const;
   void convert(net::HttpRequest request, const Responder& responder, Conversion conversion);
   void converted(ConvertedResult result, const Responder& responder);
   static ConvertedResult tokenize(const tokenizer::ModelText& text, const std::string& body);
@@ -86,8 +86,7 @@ class RouterProcess final : public WorkerEvents {
   void execute(HandoffDone& effect) { probe_.handoff_done(effect.facts); }
   void client_gone(RequestId id);
 
-  std::pair<int, std::string> readiness() const;
-  void drain();
+  process::Health readiness() const;
   void tick();
 
   const RouterConfig& config_;
@@ -97,7 +96,7 @@ class RouterProcess final : public WorkerEvents {
   metrics::Registry registry_;
   Probe probe_;
   HandoffTable table_;
-  boost::asio::signal_set signals_;
+  process::Drain drain_;
   std::shared_ptr<const tokenizer::ModelText> text_;
   std::string worker_model_;
   std::map<RequestId, std::shared_ptr<RequestRun>> runs_;
@@ -108,7 +107,6 @@ class RouterProcess final : public WorkerEvents {
   std::unique_ptr<WorkPool> pool_;
   std::unique_ptr<WorkPool> bulk_pool_;
   net::Timer ticker_;
-  std::optional<Instant> draining_since_;
   bool running_effects_ = false;
 };
 

@@ -20,7 +20,6 @@ constexpr std::size_t pool_body_bytes = 16 * 1024;
 constexpr std::size_t bulk_body_bytes = 256 * 1024;
 
 const net::HttpHeaders json_headers = {{"Content-Type", "application/json"}};
-const net::HttpHeaders text_headers = {{"Content-Type", "text/plain; charset=utf-8"}};
 
 }  // namespace
 
@@ -33,28 +32,23 @@ void RouterProcess::send_error(const Responder& responder, const Error& error,
   responder->send(status, headers, error_body(error, param));
 }
 
-void RouterProcess::admin(const net::HttpRequest& request, const Responder& responder) {
-  if (request.method != "GET" && request.method != "HEAD") {
-    return responder->send(405, text_headers, "method not allowed\n");
-  }
-  if (request.path == "/metrics") {
-    return responder->send(200, {{"Content-Type", std::string(metrics::exposition_content_type)}},
-                           registry_.expose());
-  }
-  if (request.path == "/livez") return responder->send(200, text_headers, "alive\n");
-  if (request.path == "/readyz" || request.path == "/health") {
-    const auto [status, body] = readiness();
-    return responder->send(status, text_headers, body + "\n");
-  }
-  if (request.path == "/startupz") {
+process::AdminRoutes RouterProcess::admin_routes() {
+  process::AdminRoutes routes;
+  routes.registry = &registry_;
+  routes.alive = [] { return process::Health{true, "alive"}; };
+  routes.ready = [this] { return readiness(); };
+  routes.started = [this] {
     const bool started = text_ != nullptr;
-    return responder->send(started ? 200 : 503, text_headers, started ? "started\n" : "starting\n");
-  }
-  if (request.path == "/workers") return workers(responder);
-  responder->send(404, text_headers, "not found\n");
+    return process::Health{started, started ? "started" : "starting"};
+  };
+  routes.json = [this](std::string_view path) -> std::optional<std::string> {
+    if (path != "/workers") return std::nullopt;
+    return workers_json();
+  };
+  return routes;
 }
 
-void RouterProcess::workers(const Responder& responder) {
+std::string RouterProcess::workers_json() const {
   json::array list;
   for (const auto& [node, worker] : table_.workers().all()) {
     list.push_back({{"node", node.value()},
@@ -75,17 +69,14 @@ void RouterProcess::workers(const Responder& responder) {
                     {"admin", worker.info.admin_url},
                     {"transports", json::value_from(worker.info.transports)}});
   }
-  responder->send(200, json_headers, json::serialize(json::object{{"workers", std::move(list)}}));
+  return json::serialize(json::object{{"workers", std::move(list)}});
 }
 
 void RouterProcess::api(net::HttpRequest request, const Responder& responder) {
   const std::string& path = request.path;
   const bool get = request.method == "GET" || request.method == "HEAD";
   const bool post = request.method == "POST";
-  if (path == "/health") {
-    const auto [status, body] = readiness();
-    return responder->send(status, text_headers, body + "\n");
-  }
+  if (path == "/health") return process::send_health(*responder, readiness());
   if (path == "/v1/models" && get) return models(responder);
   if (path == "/v1/chat/completions" && post) {
     return generate(ApiKind::chat, std::move(request), responder);
@@ -169,8 +160,9 @@ RouterProcess::PreparedResult RouterProcess::prepare(const tokenizer::ModelText&
 }
 
 void RouterProcess::generate(ApiKind kind, net::HttpRequest request, const Responder& responder) {
-  const bool refuse = draining_since_ && monotonic_now() - *draining_since_ >= config_.drain_delay;
-  if (refuse) return send_error(responder, Error(Reason::draining, "the router is shutting down"));
+  if (drain_.has_lasted(config_.drain_delay, monotonic_now())) {
+    return send_error(responder, Error(Reason::draining, "the router is shutting down"));
+  }
   if (text_ == nullptr) {
     return send_error(responder, Error(Reason::no_worker, "no worker is connected yet"));
   }

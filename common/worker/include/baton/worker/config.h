@@ -7,21 +7,17 @@
 
 #include "baton/base/config.h"
 #include "baton/base/endpoint.h"
-#include "baton/base/log.h"
 #include "baton/base/time.h"
+#include "baton/process/program.h"
 #include "baton/tensor/dtype.h"
 
 namespace baton::worker {
 
-struct WorkerConfig {
-  std::string node;         ///< unique among live processes; empty: role and a random number
+struct WorkerConfig : process::ServerConfig {
   std::string model;        ///< GGUF file
   Endpoint control_listen;  ///< port 0: chosen by the system
-  Endpoint admin_listen;
-  std::string advertise;  ///< host that peers connect to; empty: that of control_listen
-  bool trusted_network = false;
-  std::string announce;  ///< file that gets the bound addresses as JSON once they are known
-  int threads = 0;       ///< kernel threads; 0: the cores this process may use
+  std::string advertise;    ///< host that peers connect to; empty: that of control_listen
+  int threads = 0;          ///< kernel threads; 0: the cores this process may use
   std::string kernels = "cpu";
   std::int64_t cache_tokens = 0;  ///< 0: twice the context, within a quarter of the memory limit
   tensor::CacheDtype cache_dtype = tensor::CacheDtype::bf16;
@@ -38,7 +34,6 @@ struct WorkerConfig {
   std::int64_t headroom_tokens = 64;
   bool prefix_cache = true;
   bool poison_freed = false;  ///< fills freed blocks (tests)
-  LogLevel log_level = LogLevel::info;
 };
 
 /// The options of `config`, bound to a table; `role` names what help texts speak of.

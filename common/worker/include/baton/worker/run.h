@@ -14,11 +14,8 @@ namespace baton::worker {
 using CoreFactory =
     std::function<std::unique_ptr<NodeCore>(const NodeLimits& limits, kvcache::PoolConfig pools)>;
 
-/// Runs until SIGTERM or SIGINT has been drained. Returns the exit code: 0, 78 for a configuration
-/// or model file that cannot be used, 70 for anything else.
-int run_worker(protocol::Role role, const WorkerConfig& config, const CoreFactory& make_core);
-
-/// The whole main function of a worker: options, logging, run_worker().
+/// The main function of a worker: runs until SIGTERM or SIGINT has been drained. Returns the exit
+/// code: 0, 78 for a configuration or model file that cannot be used, 70 for anything else.
 int worker_main(protocol::Role role, int argc, const char* const* argv,
                 const CoreFactory& make_core);
 
