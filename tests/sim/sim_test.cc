@@ -138,7 +138,8 @@ TEST(Sim, RequestsOfWorkersThatStayAwayEndSoonAllTheSame) {  // HNG-21
     options.seed = seed;
     const Outcome outcome = World(options).run();
     ASSERT_THAT(outcome.violations, testing::IsEmpty()) << describe(options, outcome);
-    EXPECT_LT(outcome.longest_request_s, 30) << describe(options, outcome);
+    // The table's own waits (for space 30 s, for a handoff 15 s, …), not the request's deadline.
+    EXPECT_LT(outcome.longest_request_s, 60) << describe(options, outcome);
     add_up(sum, outcome);
   }
   print(sum);
