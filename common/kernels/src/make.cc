@@ -1,4 +1,5 @@
 #include <string>
+#include <utility>
 
 #include "baton/kernels/kernels.h"
 
@@ -11,19 +12,34 @@ namespace baton::kernels {
 
 void set_engine_float_mode() { _mm_setcsr(engine_mxcsr); }
 
-std::vector<std::string_view> available_sets() {
-  std::vector<std::string_view> sets = {"ref", "spec"};
-  if (has_avx2()) sets.push_back("avx2");
-  if (has_avx512()) sets.push_back("avx512");
+namespace {
+
+/// The sets of the class lanes16 that this processor can run, the fastest last.
+std::vector<const Lanes16Ops*> lanes16_sets() {
+  std::vector<const Lanes16Ops*> sets = {&spec_ops()};
+  if (has_avx2()) sets.push_back(&avx2_ops());
+  if (!has_avx512()) return sets;
+  sets.push_back(&avx512_ops());
+  sets.push_back(&avx512fma_ops());
+  if (has_fast_bf16_dot()) std::swap(sets[sets.size() - 2], sets.back());
   return sets;
 }
 
+}  // namespace
+
+std::vector<std::string_view> available_sets() {
+  std::vector<std::string_view> names = {"ref"};
+  for (const Lanes16Ops* set : lanes16_sets()) names.push_back(set->name);
+  return names;
+}
+
 Result<std::unique_ptr<Kernels>> make_kernels(std::string_view set, ThreadPool& pool) {
-  const bool best = set == "cpu";
   if (set == "ref") return make_ref(pool);
-  if ((set == "avx512" || best) && has_avx512()) return make_lanes16(avx512_ops(), pool);
-  if ((set == "avx2" || best) && has_avx2()) return make_lanes16(avx2_ops(), pool);
-  if (set == "spec" || best) return make_lanes16(spec_ops(), pool);
+  const std::vector<const Lanes16Ops*> sets = lanes16_sets();
+  if (set == "cpu") return make_lanes16(*sets.back(), pool);
+  for (const Lanes16Ops* each : sets) {
+    if (each->name == set) return make_lanes16(*each, pool);
+  }
   std::string message = "kernels: no set \"";
   message.append(set).append("\" on this processor; it has: cpu");
   for (const std::string_view name : available_sets()) message.append(", ").append(name);

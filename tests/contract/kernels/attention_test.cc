@@ -74,6 +74,23 @@ TEST_P(AttentionEquality, LongCachesThatCrossSegmentsEqualSpec) {
   }
 }
 
+/// Blocks of as many queries as a task takes, whose last group is short, on every head size that
+/// chooses other code: within and beyond what is unpacked, with and without a partial vector.
+TEST_P(AttentionEquality, ManyRowsAtOnceEqualSpec) {
+  Random random(32);
+  for (const CacheDtype dtype : {CacheDtype::bf16, CacheDtype::f32}) {
+    for (const int head_dim : {64, 74, 256, 1024}) {
+      for (const int window : {0, 90}) {
+        const Shape shape{dtype, 3, 1, head_dim, 4, window, window > 0 ? 20.0F : 0.0F};
+        const int length = head_dim > 256 ? 40 : 130;
+        const Inputs in(shape, length, random);
+        ASSERT_EQ(in_chunks(bench_, shape, in, {length}), in_chunks(spec_, shape, in, {length}))
+            << shape;
+      }
+    }
+  }
+}
+
 TEST_P(AttentionEquality, TinyAndHugeValuesEqualSpec) {
   Random random(23);
   for (int round = 0; round < 10; ++round) {
@@ -156,6 +173,22 @@ TEST_P(Attention, TheNumberOfThreadsChangesNoBit) {
         attend(other, shape, part(in.q, length - count, count), out.view, {&span, 1});
         ASSERT_EQ(bits(out), bits(expected)) << threads << " threads, window " << window;
       }
+    }
+  }
+}
+
+/// More threads are given smaller blocks of rows, so that other queries share a tile.
+TEST_P(Attention, TheNumberOfThreadsChangesNoBitOfAPrompt) {
+  Random random(33);
+  for (const int window : {0, 70}) {
+    const Shape shape{CacheDtype::bf16, 9, 3, 64, 4, window, 0.0F};
+    const int length = 150;
+    const Inputs in(shape, length, random);
+    const auto expected = in_chunks(bench_, shape, in, {length});
+    for (int threads = 2; threads <= 4; ++threads) {
+      Bench other(GetParam(), threads);
+      ASSERT_EQ(in_chunks(other, shape, in, {length}), expected)
+          << threads << " threads, window " << window;
     }
   }
 }

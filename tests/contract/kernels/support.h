@@ -165,8 +165,8 @@ class EverySet : public testing::TestWithParam<const char*> {
   Bench spec_{"spec"};
 };
 
-inline const auto fast_sets = testing::Values("avx2", "avx512");
-inline const auto class_sets = testing::Values("spec", "avx2", "avx512");
+inline const auto fast_sets = testing::Values("avx2", "avx512", "avx512fma");
+inline const auto class_sets = testing::Values("spec", "avx2", "avx512", "avx512fma");
 
 inline std::string set_name(const testing::TestParamInfo<const char*>& info) { return info.param; }
 

@@ -28,7 +28,9 @@ constexpr int tile_panels = 1;
 constexpr int few_rows = 2;
 constexpr int few_float_rows = 1;
 constexpr int few_rows_panels = 2;
-constexpr int tile_queries = 2;
+constexpr bool attention_dots = false;
+constexpr int tile_queries = 6;
+constexpr int tile_vectors = 1;
 
 // Each source uses the ones before it.
 // clang-format off
@@ -39,6 +41,7 @@ constexpr int tile_queries = 2;
 #include "cpu/integer_linear.inc"
 #include "cpu/float_linear.inc"
 #include "cpu/linear.inc"
+#include "cpu/attention_products.inc"
 #include "cpu/attention.inc"
 #include "cpu/table.inc"
 // clang-format on

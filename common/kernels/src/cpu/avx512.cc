@@ -1,4 +1,5 @@
-// The set "avx512": AVX-512 F, BW, DQ, VL with VNNI and BF16.
+// The sets "avx512" and "avx512fma": AVX-512 F, BW, DQ, VL with VNNI and BF16. They differ in what
+// computes attention's products on a cache of bf16: dot products of pairs, or float steps.
 //
 // The shared sources are included into a namespace of this target, after every header, so that no
 // inline function of a header is compiled for an instruction set that the processor may lack.
@@ -30,8 +31,10 @@ constexpr int tile_panels = 2;
 constexpr int few_rows = 8;
 constexpr int few_float_rows = 4;
 constexpr int few_rows_panels = 4;
-// Queries that share a loaded vector of keys or values: 4 x 4 accumulators.
-constexpr int tile_queries = 4;
+// Queries that share loaded vectors of keys or values: 6 x 4 accumulators.
+constexpr int tile_queries = 6;
+constexpr int tile_vectors = 4;
+constexpr bool attention_dots = true;
 
 // Each source uses the ones before it.
 // clang-format off
@@ -42,9 +45,17 @@ constexpr int tile_queries = 4;
 #include "cpu/integer_linear.inc"
 #include "cpu/float_linear.inc"
 #include "cpu/linear.inc"
+#include "cpu/attention_products.inc"
 #include "cpu/attention.inc"
 #include "cpu/table.inc"
 // clang-format on
+
+constexpr Lanes16Ops fma_table = [] {
+  Lanes16Ops ops = table;
+  ops.name = "avx512fma";
+  ops.attend_segment = attend_segment<false>;
+  return ops;
+}();
 
 }  // namespace
 }  // namespace baton::kernels::avx512
@@ -54,6 +65,14 @@ constexpr int tile_queries = 4;
 namespace baton::kernels {
 
 const Lanes16Ops& avx512_ops() { return avx512::table; }
+const Lanes16Ops& avx512fma_ops() { return avx512::fma_table; }
+
+// Cores of AMD start one or two in a cycle. On Intel's server cores one starts every second cycle,
+// measured on Emerald Rapids, and four float steps in that time.
+bool has_fast_bf16_dot() {
+  __builtin_cpu_init();
+  return __builtin_cpu_is("amd");
+}
 
 bool has_avx512() {
   __builtin_cpu_init();

@@ -7,9 +7,13 @@ namespace baton::kernels {
 
 bool has_avx2();
 bool has_avx512();
+/// Whether a dot product of bf16 pairs is faster than the two float steps that it is made of.
+bool has_fast_bf16_dot();
 
 /// To be called only when has_...() says so.
 const Lanes16Ops& avx2_ops();
 const Lanes16Ops& avx512_ops();
+/// The same with float steps in attention.
+const Lanes16Ops& avx512fma_ops();
 
 }  // namespace baton::kernels

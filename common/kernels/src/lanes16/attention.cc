@@ -11,20 +11,22 @@
 namespace baton::kernels {
 namespace {
 
-std::ptrdiff_t padded(int head_dim) {
-  return static_cast<std::ptrdiff_t>((head_dim + lanes - 1) / lanes) * lanes;
+std::ptrdiff_t padded(int values) {
+  return static_cast<std::ptrdiff_t>((values + lanes - 1) / lanes) * lanes;
 }
 
-std::size_t state_floats(int head_dim) {
-  return static_cast<std::size_t>(max_queries) * (2 + padded(head_dim));
+std::size_t state_floats(int count, int head_dim) {
+  return static_cast<std::size_t>(2 * padded(count) + count * padded(head_dim));
 }
 
-SoftmaxState state_at(float* memory, int head_dim) {
-  return {memory, memory + max_queries, memory + 2 * max_queries, padded(head_dim)};
+SoftmaxState state_at(float* memory, int count, int head_dim) {
+  // Each part begins on a cache line.
+  const std::ptrdiff_t queries = padded(count);
+  return {memory, memory + queries, memory + 2 * queries, padded(head_dim)};
 }
 
 struct alignas(64) StackState {
-  float memory[max_queries * (2 + max_head_dim)];
+  float memory[2 * max_queries + max_query_values];
 };
 
 void clear(const SoftmaxState& state, int count) {
@@ -62,14 +64,29 @@ void prepare(const AttentionArgs& args, const RowSpan& span, int kv_head, int fi
 
 }  // namespace
 
+/// Many queries share what it costs to read and unpack a tile; few leave items enough for all
+/// threads.
+int AttentionDriver::queries_per_item(const AttentionArgs& args) const {
+  constexpr int fewest = 24;
+  constexpr int items_per_thread = 4;
+  std::int64_t all = 0;
+  for (const RowSpan& span : args.spans) all += std::int64_t{span.count} * args.heads;
+  const std::int64_t room = max_query_values / padded(args.cache.unit.head_dim);
+  const std::int64_t most = std::min<std::int64_t>(max_queries, room);
+  const std::int64_t share = all / (std::int64_t{pool_.threads()} * items_per_thread);
+  const int wanted = static_cast<int>(std::min(most, std::max<std::int64_t>(fewest, share)));
+  // Whole rows where they fit: all heads of a row see the same keys.
+  const int group = args.heads / args.cache.unit.kv_heads;
+  return group <= wanted ? wanted / group * group : wanted;
+}
+
 void AttentionDriver::list_items(const AttentionArgs& args) {
   const int group = args.heads / args.cache.unit.kv_heads;
+  const int per_item = queries_per_item(args);
   items_.clear();
   std::int64_t parts = 0;
   for (const RowSpan& span : args.spans) {
     const int queries = span.count * group;
-    // Whole rows where they fit: all heads of a row see the same keys.
-    const int per_item = group <= max_queries ? max_queries / group * group : max_queries;
     for (int first = 0; first < queries; first += per_item) {
       const int count = std::min(per_item, queries - first);
       const std::int64_t low = span.first_position + first / group;
@@ -90,8 +107,8 @@ void AttentionDriver::run_whole(const AttentionArgs& args, const Item& item) con
   prepare(args, *item.span, item.kv_head, item.first_query, item.count, p);
   StackState total_memory;
   StackState part_memory;
-  const SoftmaxState total = state_at(total_memory.memory, head_dim);
-  const SoftmaxState part = state_at(part_memory.memory, head_dim);
+  const SoftmaxState total = state_at(total_memory.memory, item.count, head_dim);
+  const SoftmaxState part = state_at(part_memory.memory, item.count, head_dim);
   clear(total, item.count);
   for (std::int64_t s = item.first_segment; s < item.first_segment + item.segments; ++s) {
     ops_.attend_segment(p.task, s, part);
@@ -108,12 +125,15 @@ void AttentionDriver::run_split(const AttentionArgs& args) {
   const int head_dim = args.cache.unit.head_dim;
   parts_.clear();
   for (const Item& item : items_) parts_.insert(parts_.end(), item.segments, &item);
-  const std::size_t bytes = parts_.size() * state_floats(head_dim) * sizeof(float);
+  int most = 0;
+  for (const Item& item : items_) most = std::max(most, item.count);
+  const std::size_t part_floats = state_floats(most, head_dim);
+  const std::size_t bytes = parts_.size() * part_floats * sizeof(float);
   if (states_.size() < bytes) states_ = tensor::Buffer(bytes * 5 / 4);
   auto* memory = reinterpret_cast<float*>(states_.data());
 
   const auto part_state = [&](std::int64_t part) {
-    return state_at(memory + static_cast<std::size_t>(part) * state_floats(head_dim), head_dim);
+    return state_at(memory + static_cast<std::size_t>(part) * part_floats, most, head_dim);
   };
   pool_.run(static_cast<int>(parts_.size()), [&](int i) {
     const Item& item = *parts_[static_cast<std::size_t>(i)];
@@ -126,7 +146,7 @@ void AttentionDriver::run_split(const AttentionArgs& args) {
     Prepared p;
     prepare(args, *item.span, item.kv_head, item.first_query, item.count, p);
     StackState total_memory;
-    const SoftmaxState total = state_at(total_memory.memory, head_dim);
+    const SoftmaxState total = state_at(total_memory.memory, item.count, head_dim);
     clear(total, item.count);
     for (int i = 0; i < item.count; ++i) {
       for (std::int64_t s = 0; s < item.segments; ++s) {

@@ -31,6 +31,7 @@ class AttentionDriver {
 
   /// Shapes and that every unit with a visible key is there.
   void check(const AttentionArgs& args) const;
+  int queries_per_item(const AttentionArgs& args) const;
   void list_items(const AttentionArgs& args);
   void run_whole(const AttentionArgs& args, const Item& item) const;
   void run_split(const AttentionArgs& args);

@@ -69,7 +69,9 @@ struct RopeRow {
   bool interleaved = false;
 };
 
-inline constexpr int max_queries = 24;
+/// Most queries of a task, and most values (queries times padded head_dim) of their rows.
+inline constexpr int max_queries = 96;
+inline constexpr int max_query_values = 24 * max_head_dim;
 
 /// One query head of one row; it sees keys [first, last].
 struct Query {
@@ -79,7 +81,7 @@ struct Query {
   std::int64_t last = 0;
 };
 
-/// Up to max_queries queries of one sequence that share one cached head.
+/// Queries of consecutive rows of one sequence that share one cached head, ascending rows.
 struct AttendTask {
   CacheGeometry cache;
   KvBlocks kv;

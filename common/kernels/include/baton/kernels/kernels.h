@@ -135,7 +135,7 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  /// "ref", "spec", "avx2", "avx512".
+  /// One of available_sets().
   virtual std::string_view set_name() const = 0;
   /// "ref-1" or "lanes16-2": name and revision of the numerics class.
   virtual std::string_view numerics_class() const = 0;
@@ -183,7 +183,8 @@ class Kernels {
   virtual Digest128 probe() = 0;
 };
 
-/// Sets that this processor can run, the fastest last ("ref", "spec", "avx2", "avx512").
+/// Sets that this processor can run, the fastest last ("ref", "spec", "avx2", "avx512",
+/// "avx512fma").
 std::vector<std::string_view> available_sets();
 
 /// `set` is one of available_sets() or "cpu" for the fastest set of the class lanes16.
