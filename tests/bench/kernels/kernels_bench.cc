@@ -1,5 +1,5 @@
-// Speed of the kernels: products as GOP/s (two operations per multiplication), and the whole list
-// of operations of a SmolLM2-135M step with random weights as tokens per second.
+// Speed of the kernels: products and attention as GOP/s (two operations per multiplication), and
+// the whole list of operations of a SmolLM2-135M step with random weights as tokens per second.
 //
 //   kernels_bench --benchmark_filter=step/cpu
 #include <memory>
@@ -59,6 +59,43 @@ void product(benchmark::State& state, const std::string& set, DType dtype, int o
   const double bytes =
       static_cast<double>(weight.packed.size()) * static_cast<double>(state.iterations());
   state.counters["weights_GB/s"] = benchmark::Counter(bytes / 1e9, benchmark::Counter::kIsRate);
+}
+
+struct AttentionShape {
+  int head_dim = 64;
+  int heads = 9;
+  int kv_heads = 3;
+};
+
+/// Rows at a position of one sequence, which is also the first row's number of earlier keys.
+void attention(benchmark::State& state, const std::string& set, const AttentionShape& shape) {
+  ThreadPool pool(static_cast<int>(state.range(2)));
+  const std::unique_ptr<Kernels> kernels = std::move(make_kernels(set, pool).value());
+  const auto rows = static_cast<int>(state.range(0));
+  const auto position = static_cast<int>(state.range(1));
+  const CacheGeometry cache{{CacheDtype::bf16, shape.kv_heads, shape.head_dim}, 1};
+  const int units = (position + rows + 15) / 16;
+  Buffer arena(2 * cache.unit.unit_bytes() * static_cast<std::size_t>(units));
+  std::vector<std::byte*> k_blocks;
+  std::vector<std::byte*> v_blocks;
+  for (int i = 0; i < units; ++i) {
+    k_blocks.push_back(arena.data() + static_cast<std::size_t>(2 * i) * cache.unit.unit_bytes());
+    v_blocks.push_back(k_blocks.back() + cache.unit.unit_bytes());
+  }
+  const Matrix kv(position + rows, shape.kv_heads * shape.head_dim);
+  const RowSpan all{0, position + rows, 0, {k_blocks, v_blocks}};
+  kernels->write_kv(cache, kv.view, kv.view, {&all, 1});
+  const Matrix q(rows, shape.heads * shape.head_dim);
+  Matrix out(rows, shape.heads * shape.head_dim);
+  const RowSpan span{0, rows, position, {k_blocks, v_blocks}};
+  AttentionArgs args{q.view, out.view, shape.heads, 0.125F, 0, 0, cache, {&span, 1}};
+  for (auto _ : state) kernels->attention(args);
+  const double pairs = rows * (position + (rows + 1) / 2.0) * shape.heads;
+  const double work = 4 * pairs * shape.head_dim * static_cast<double>(state.iterations());
+  state.counters["GOP/s"] = benchmark::Counter(work / 1e9, benchmark::Counter::kIsRate);
+  const double bytes = 4.0 * shape.head_dim * shape.kv_heads * (position + rows);
+  state.counters["cache_GB/s"] = benchmark::Counter(
+      bytes / 1e9 * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 
 /// All operations of one step of SmolLM2-135M.
@@ -179,6 +216,15 @@ void register_all() {
   for (const std::string_view set : available_sets()) {
     if (set == "spec") continue;  // minutes
     const std::string name(set);
+    for (const AttentionShape& shape :
+         {AttentionShape{64, 9, 3}, AttentionShape{128, 8, 2}, AttentionShape{256, 4, 1}}) {
+      benchmark::RegisterBenchmark(
+          ("attention/" + name + "/dim" + std::to_string(shape.head_dim)).c_str(),
+          [name, shape](benchmark::State& s) { attention(s, name, shape); })
+          ->ArgNames({"rows", "position", "threads"})
+          ->ArgsProduct({{1, 512}, {0, 2048, 7680}, {1, 2}})
+          ->UseRealTime();
+    }
     for (const auto& [type_name, dtype] : types) {
       const std::string suffix = "/" + name + "/" + type_name;
       const DType type = dtype;
