@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "baton/tensor/huge_pages.h"
+
 namespace baton::tensor {
 namespace {
 
@@ -43,9 +45,8 @@ Result<SharedBuffer> SharedBuffer::create(const std::string& name, std::size_t b
   if (buffer.descriptor_ < 0) return failed("memfd_create");
   if (ftruncate(buffer.descriptor_, static_cast<off_t>(bytes)) != 0) return failed("ftruncate");
   if (bytes > 0) {
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, buffer.descriptor_, 0);
-    if (memory == MAP_FAILED) return failed("mmap");
-    buffer.data_ = static_cast<std::byte*>(memory);
+    buffer.data_ = map_file(buffer.descriptor_, bytes, PROT_READ | PROT_WRITE);
+    if (buffer.data_ == nullptr) return failed("mmap");
     buffer.size_ = bytes;
   }
   // Sealed after our own mapping: existing writable mappings stay, new ones are refused.

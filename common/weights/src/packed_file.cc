@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "baton/tensor/huge_pages.h"
+
 namespace baton::weights {
 namespace {
 
@@ -53,14 +55,6 @@ class Descriptor {
  private:
   int fd_;
 };
-
-/// Huge pages where the system gives them to files; a wish, no more.
-std::byte* map(int fd, std::size_t bytes, int protection) {
-  void* at = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED) return nullptr;
-  ::madvise(at, bytes, MADV_HUGEPAGE);
-  return static_cast<std::byte*>(at);
-}
 
 /// Room for one file more; what a killed process left unfinished goes first. To be called under the
 /// lock: no unfinished file is in use then.
@@ -101,7 +95,7 @@ std::optional<PackedMemory> PackedFile::find() const {
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return std::nullopt;
   if (static_cast<std::uint64_t>(status.st_size) != header_bytes + bytes_) return std::nullopt;
-  std::byte* at = map(file.get(), header_bytes + bytes_, PROT_READ);
+  std::byte* at = tensor::map_file(file.get(), header_bytes + bytes_, PROT_READ);
   if (at == nullptr) return std::nullopt;
   PackedMemory memory = PackedMemory::mapping(at, header_bytes + bytes_, header_bytes);
   Header header;
@@ -137,7 +131,7 @@ std::optional<PackedMemory> PackedFile::begin() {
     ::unlink(aside_.c_str());
     return std::nullopt;
   }
-  std::byte* at = map(file.get(), all, PROT_READ | PROT_WRITE);
+  std::byte* at = tensor::map_file(file.get(), all, PROT_READ | PROT_WRITE);
   if (at == nullptr) return std::nullopt;
   return PackedMemory::mapping(at, all, header_bytes);
 }

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "baton/worker/processors.h"
+
 namespace baton::worker {
 
 namespace {
@@ -23,6 +25,7 @@ void add_network_options(ConfigTable& table, WorkerConfig& c) {
 void add_engine_options(ConfigTable& table, WorkerConfig& c) {
   table.add_path("model", &c.model, "Model file (GGUF)");
   table.add("threads", &c.threads, IntRange{0, 1024}, "Kernel threads; 0: the cores it may use");
+  table.add("cpus", &c.cpus, "Processors to run on, e.g. 0-3,6: a kernel thread each; empty: any");
   table.add("kernels", &c.kernels, "Kernel set: cpu (the fastest), or one by name");
   table.add("cache_tokens", &c.cache_tokens, IntRange{0, 1'000'000'000},
             "Positions that the cache holds; 0: twice the context");
@@ -58,6 +61,11 @@ void add_options(ConfigTable& table, WorkerConfig& c) {
   });
   table.check([&c]() -> Result<void> {
     if (c.transports.empty()) return Error(Reason::bad_config, "transports: one is needed");
+    return ok();
+  });
+  table.check([&c]() -> Result<void> {
+    BATON_ASSIGN(const ProcessorPlan plan, plan_processors(c.cpus, c.threads));
+    static_cast<void>(plan);
     return ok();
   });
   process::check_address(table, "control_listen", c.control_listen, c);

@@ -6,10 +6,12 @@
 #include <fmt/format.h>
 
 #include "baton/base/log.h"
+#include "baton/metrics/memory.h"
 #include "baton/modelfile/model_file.h"
 #include "baton/tokenizer/spec.h"
 #include "baton/weights/content_digest.h"
 #include "baton/worker/machine.h"
+#include "baton/worker/processors.h"
 
 #include "loaded_model.h"
 
@@ -73,8 +75,11 @@ Result<EngineModel> load_engine_model(const WorkerConfig& config,
   out.bundle = tokenizer::serialise(spec);
   out.end_ids = tokenizer::end_of_generation_ids(spec);
 
-  out.pool =
-      std::make_unique<kernels::ThreadPool>(config.threads > 0 ? config.threads : usable_cores());
+  BATON_ASSIGN(const ProcessorPlan plan, plan_processors(config.cpus, config.threads));
+  out.pool = std::make_unique<kernels::ThreadPool>(plan.threads, plan.pinned);
+  log_info("{} kernel thread{} {}: {}", plan.threads, plan.threads == 1 ? "" : "s",
+           out.pool->pinned() ? "pinned to " + processors_text(plan.pinned) : "not pinned",
+           plan.why);
   BATON_ASSIGN(out.kernels, kernels::make_kernels(config.kernels, *out.pool));
   models::LoadOptions options;
   const std::filesystem::path cache = weights::cache_directory();
@@ -86,10 +91,14 @@ Result<EngineModel> load_engine_model(const WorkerConfig& config,
   BATON_ASSIGN(out.model, models::Model::load(file, model_config, *out.kernels, options));
   out.context_length = context;
   const std::uint64_t weights = out.model->weight_bytes();
-  log_info("memory: weights {:.0f} MiB{}, cache {:.0f} MiB ({} tokens), limit {:.0f} MiB",
-           static_cast<double>(weights) / mib, out.model->weights_shared() ? " (shared)" : "",
-           static_cast<double>(cache_bytes) / mib, out.cache.positions,
-           static_cast<double>(memory_limit_bytes()) / mib);
+  const auto mapped = metrics::memory_share().value_or(metrics::MemoryShare());
+  log_info(
+      "memory: weights {:.0f} MiB{}, cache {:.0f} MiB ({} tokens), limit {:.0f} MiB, in huge "
+      "pages so far {:.0f} MiB",
+      static_cast<double>(weights) / mib, out.model->weights_shared() ? " (shared)" : "",
+      static_cast<double>(cache_bytes) / mib, out.cache.positions,
+      static_cast<double>(memory_limit_bytes()) / mib,
+      static_cast<double>(mapped.huge_page_bytes) / mib);
   BATON_TRY(check_memory(weights, cache_bytes));
   return out;
 }

@@ -1,5 +1,7 @@
 #include "engine_thread.h"
 
+#include <pthread.h>
+
 #include "baton/base/log.h"
 
 namespace baton::worker {
@@ -34,6 +36,7 @@ EngineThread::EngineThread(LoadedModel& model, NodeCore& core, Probe& probe, Out
     : core_(core),
       probe_(probe),
       outbox_(std::move(outbox)),
+      pool_(model.pool.get()),
       engine_(*model.model, *model.arena, core.pools(), core.table()),
       mailbox_(mailbox_capacity) {
   mark_progress(monotonic_now());
@@ -69,6 +72,8 @@ EngineStatus EngineThread::status() const {
 }
 
 void EngineThread::run() {
+  pthread_setname_np(pthread_self(), "baton-engine");
+  if (pool_ != nullptr) pool_->pin_caller();
   kernels::set_engine_float_mode();
   while (!stop_) turn();
 }

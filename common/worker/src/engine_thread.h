@@ -89,6 +89,7 @@ class EngineThread {
   NodeCore& core_;
   Probe& probe_;
   Outbox outbox_;
+  const kernels::ThreadPool* pool_;  ///< null in tests without kernels
   engine::Engine engine_;
   handoff::Driver* driver_ = nullptr;
   BoundedQueue<EngineMail> mailbox_;

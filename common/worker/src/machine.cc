@@ -1,12 +1,10 @@
 #include "baton/worker/machine.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <limits>
 #include <vector>
 
-#include <sched.h>
 #include <unistd.h>
 
 namespace baton::worker {
@@ -59,28 +57,6 @@ std::uint64_t number_in(const std::string& path) {
   return file >> value ? value : std::numeric_limits<std::uint64_t>::max();
 }
 
-double quota_cores(const ControlGroupFiles& files) {
-  const Folders folders = folders_of(files, "cpu");
-  double cores = std::numeric_limits<double>::max();
-  const auto consider = [&](double quota, double period) {
-    if (quota > 0 && period > 0) cores = std::min(cores, quota / period);
-  };
-  for (const std::string& folder : folders.v2) {
-    std::ifstream file(folder + "/cpu.max");
-    double quota = 0;  // stays 0 for "max"
-    double period = 0;
-    if (file >> quota >> period) consider(quota, period);
-  }
-  for (const std::string& folder : folders.v1) {
-    std::ifstream quota_file(folder + "/cpu.cfs_quota_us");
-    std::ifstream period_file(folder + "/cpu.cfs_period_us");
-    double quota = 0;  // -1: none
-    double period = 0;
-    if (quota_file >> quota && period_file >> period) consider(quota, period);
-  }
-  return cores;
-}
-
 }  // namespace
 
 std::uint64_t memory_limit_bytes(const ControlGroupFiles& files) {
@@ -96,12 +72,40 @@ std::uint64_t memory_limit_bytes(const ControlGroupFiles& files) {
   return limit;
 }
 
-int usable_cores(const ControlGroupFiles& files) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
-  return std::max(1, static_cast<int>(std::min<double>(cores, std::ceil(quota_cores(files)))));
+std::optional<double> quota_processors(const ControlGroupFiles& files) {
+  const Folders folders = folders_of(files, "cpu");
+  std::optional<double> tightest;
+  const auto consider = [&](double quota, double period) {
+    if (quota <= 0 || period <= 0) return;
+    tightest = std::min(tightest.value_or(quota / period), quota / period);
+  };
+  for (const std::string& folder : folders.v2) {
+    std::ifstream file(folder + "/cpu.max");
+    double quota = 0;  // stays 0 for "max"
+    double period = 0;
+    if (file >> quota >> period) consider(quota, period);
+  }
+  for (const std::string& folder : folders.v1) {
+    std::ifstream quota_file(folder + "/cpu.cfs_quota_us");
+    std::ifstream period_file(folder + "/cpu.cfs_period_us");
+    double quota = 0;  // -1: none
+    double period = 0;
+    if (quota_file >> quota && period_file >> period) consider(quota, period);
+  }
+  return tightest;
+}
+
+std::vector<std::string> group_processor_lists(const ControlGroupFiles& files) {
+  const Folders folders = folders_of(files, "cpuset");
+  std::vector<std::string> lists;
+  const auto consider = [&](const std::string& path) {
+    std::ifstream file(path);
+    std::string list;
+    if (file >> list) lists.push_back(list);
+  };
+  for (const std::string& folder : folders.v2) consider(folder + "/cpuset.cpus.effective");
+  for (const std::string& folder : folders.v1) consider(folder + "/cpuset.cpus");
+  return lists;
 }
 
 }  // namespace baton::worker

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "baton/base/log.h"
+#include "baton/metrics/memory.h"
 #include "baton/process/admin.h"
 #include "baton/process/drain.h"
 #include "baton/transport/factory/factory.h"
+#include "baton/worker/processors.h"
 
 #include "control.h"
 
@@ -267,10 +269,13 @@ std::string WorkerProcess::status_json() const {
     pairs.push_back(
         {{"node", pair.node.value()}, {"transport", pair.transport}, {"why", pair.why}});
   }
-  return boost::json::serialize(boost::json::object{{"role", role_name(identity_.role)},
-                                                    {"node", identity_.node.value()},
-                                                    {"state", readiness().text},
-                                                    {"pairs", std::move(pairs)}});
+  const auto memory = metrics::memory_share();
+  return boost::json::serialize(
+      boost::json::object{{"role", role_name(identity_.role)},
+                          {"node", identity_.node.value()},
+                          {"state", readiness().text},
+                          {"memory_bytes", memory ? memory->proportional_bytes : 0},
+                          {"pairs", std::move(pairs)}});
 }
 
 process::AdminRoutes WorkerProcess::admin_routes() {
@@ -288,13 +293,23 @@ process::AdminRoutes WorkerProcess::admin_routes() {
   return routes;
 }
 
+/// On the processors of its list, from before the first thread on: all inherit it.
+static int run_confined(protocol::Role role, const WorkerConfig& config,
+                        const CoreFactory& make_core) {
+  if (const Result<void> confined = confine_to(config.cpus); !confined) {
+    log_error("{}", confined.error().message());
+    return process::exit_config;
+  }
+  return WorkerProcess(role, config, make_core).run();
+}
+
 int worker_main(protocol::Role role, int argc, const char* const* argv,
                 const CoreFactory& make_core) {
   WorkerConfig config;
   return process::run_program(
       role_name(role), argc, argv, config,
       [&config](ConfigTable& table) { add_options(table, config); },
-      [&] { return WorkerProcess(role, config, make_core).run(); });
+      [&] { return run_confined(role, config, make_core); });
 }
 
 }  // namespace baton::worker

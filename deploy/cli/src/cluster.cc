@@ -81,21 +81,54 @@ Result<void> Cluster::launch(Role role, const std::string& name,
                                   std::string(drain_flag)};
   all.insert(all.end(), arguments.begin(), arguments.end());
   BATON_ASSIGN(Child child, Child::start(name, program_path(role), all, folder_.log(name)));
-  nodes_.push_back({role, std::move(child), {}, {}});
+  nodes_.push_back({role, std::move(child), {}, {}, {}});
   return ok();
 }
 
+Result<void> Cluster::share_processors() {
+  // Whoever gives each node a number of threads and no processors wants no parts.
+  const bool told = std::any_of(options_.node_flags.begin(), options_.node_flags.end(),
+                                [](const auto& flag) { return flag.first == "--threads"; });
+  if (told && options_.cpus.empty()) return ok();
+  BATON_ASSIGN(shares_, worker::share_processors(options_.cpus,
+                                                 options_.prefill_nodes + options_.decode_nodes));
+  return ok();
+}
+
+std::string Cluster::processors_text() const {
+  if (shares_.empty()) return "any, with the number of threads that was given";
+  std::string out;
+  for (const Node& node : nodes_) {
+    if (node.role == Role::router) continue;
+    out += fmt::format("{}{} on {}", out.empty() ? "" : ", ", node.child.name(), node.processors);
+  }
+  return out + ": a kernel thread a core, within the quota of the control group";
+}
+
 Result<void> Cluster::launch_workers() {
+  BATON_TRY(share_processors());
+  const auto share = [&](int index) {
+    return shares_.empty() ? worker::ProcessorList() : shares_[static_cast<std::size_t>(index)];
+  };
+  for (int i = 0; i < options_.decode_nodes; ++i) {
+    BATON_TRY(launch_worker(Role::decode, i + 1, share(options_.prefill_nodes + i)));
+  }
+  for (int i = 0; i < options_.prefill_nodes; ++i) {
+    BATON_TRY(launch_worker(Role::prefill, i + 1, share(i)));
+  }
+  return ok();
+}
+
+Result<void> Cluster::launch_worker(Role role, int number, const worker::ProcessorList& share) {
   std::vector<std::string> arguments = {"--model=" + options_.model};
   for (const auto& [flag, value] : options_.node_flags) {
     arguments.push_back(fmt::format("{}={}", flag, value));
   }
-  for (int i = 1; i <= options_.decode_nodes; ++i) {
-    BATON_TRY(launch(Role::decode, fmt::format("decode-{}", i), arguments));
-  }
-  for (int i = 1; i <= options_.prefill_nodes; ++i) {
-    BATON_TRY(launch(Role::prefill, fmt::format("prefill-{}", i), arguments));
-  }
+  const std::string processors = worker::processors_text(share);
+  if (!share.empty()) arguments.push_back("--cpus=" + processors);
+  const char* role_name = role == Role::prefill ? "prefill" : "decode";
+  BATON_TRY(launch(role, fmt::format("{}-{}", role_name, number), arguments));
+  nodes_.back().processors = processors;
   return ok();
 }
 
@@ -192,6 +225,7 @@ Result<ClusterFacts> Cluster::facts() {
   out.command = own_path();
   out.api_url = url_of(api_);
   out.admin_url = url_of(admin);
+  out.processors = processors_text();
   BATON_ASSIGN(const json::object answer, get_json(admin, "/workers"));
   out.workers = objects_at(answer, "workers");
   for (const Node& node : nodes_) {

@@ -9,6 +9,7 @@
 
 #include "baton/base/endpoint.h"
 #include "baton/protocol/messages.h"
+#include "baton/worker/processors.h"
 
 #include "child.h"
 #include "options.h"
@@ -48,12 +49,18 @@ class Cluster {
     Child child;
     Endpoint control;  ///< workers
     Endpoint admin;
+    std::string processors;  ///< of workers: the list that it runs on; empty: any
   };
 
   Result<void> launch(protocol::Role role, const std::string& name,
                       const std::vector<std::string>& arguments);
   Result<void> launch_workers();
+  Result<void> launch_worker(protocol::Role role, int number, const worker::ProcessorList& share);
   Result<void> launch_router();
+  /// Which processors each worker runs on, prefill nodes first; nothing where the system places
+  /// them.
+  Result<void> share_processors();
+  std::string processors_text() const;
   Result<void> await_announcements();
   Result<void> await_load(const std::function<void(double)>& progress);
   Result<void> await_pairs();
@@ -65,6 +72,7 @@ class Cluster {
   const UpOptions& options_;
   RunFolder folder_;
   Signals& signals_;
+  std::vector<worker::ProcessorList> shares_;
   std::vector<Node> nodes_;
   Endpoint api_;
   Instant deadline_;

@@ -22,6 +22,7 @@ tokenizer::jinja::ChatRequest chat_of(const std::vector<Turn>& turns) {
 Result<std::unique_ptr<LocalModel>> LocalModel::load(const worker::WorkerConfig& config,
                                                      const std::function<void(double)>& progress) {
   BATON_ASSIGN(worker::EngineModel model, worker::load_engine_model(config, progress));
+  model.pool->pin_caller();
   BATON_ASSIGN(tokenizer::ModelText text, tokenizer::ModelText::make(model.bundle));
   std::unique_ptr<LocalModel> out(new LocalModel(std::move(model), std::move(text)));
   engine::LocalOptions options;

@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "baton/worker/processors.h"
+
 namespace baton::cli {
 namespace {
 
@@ -41,6 +43,15 @@ void add_url(CLI::App& app, std::string& url) {
       ->capture_default_str();
 }
 
+/// What is no list of processors is an error of usage; what may not be used shows at the start.
+CLI::Option* add_cpus(CLI::App& app, std::string& cpus, const std::string& help) {
+  const auto wrong = [](const std::string& text) {
+    const Result<worker::ProcessorList> list = worker::parse_processors(text);
+    return list ? std::string() : list.error().message();
+  };
+  return app.add_option("--cpus", cpus, help)->type_name("LIST")->check(wrong);
+}
+
 /// `group` heads them in the help text.
 void add_engine(CLI::App& app, worker::WorkerConfig& engine, const std::string& group) {
   app.add_option("--model", engine.model, "Model file (GGUF); default: the one of `baton up`")
@@ -48,6 +59,7 @@ void add_engine(CLI::App& app, worker::WorkerConfig& engine, const std::string& 
   app.add_option("--threads", engine.threads, "Kernel threads; 0: the cores it may use")
       ->check(CLI::Range(0, 1024))
       ->group(group);
+  add_cpus(app, engine.cpus, "Processors to compute on, e.g. 0-3,6; default: any")->group(group);
   app.add_option("--kernels", engine.kernels, "Kernel set: cpu (the fastest), or one by name")
       ->group(group);
   app.add_option("--cache-dtype", engine.cache_dtype, "bf16 or f32")
@@ -86,7 +98,7 @@ void add_node_flags(CLI::App& app, UpOptions& options) {
         ->group("of each node");
   };
   add("--transports", "LIST", "Data transports in the order of preference: shm, ucx");
-  add("--threads", "N", "Kernel threads of a node");
+  add("--threads", "N", "Kernel threads of a node; without --cpus: where the system likes");
   add("--kernels", "NAME", "Kernel set");
   add("--cache-tokens", "N", "Positions that a node's cache holds");
   add("--cache-dtype", "bf16|f32", "Element type of cached keys and values");
@@ -118,6 +130,9 @@ CLI::App* add_up(CLI::App& app, UpOptions& up) {
       ->check(CLI::Range(0, 65535));
   command->add_option("--keep-logs", up.keep_logs, "Folder for the nodes' logs; else removed")
       ->type_name("DIR");
+  add_cpus(
+      *command, up.cpus,
+      "Processors that the nodes share, e.g. 0-3,6: each gets a part of its own; default: all");
   command
       ->add_option("--prometheus-targets", up.prometheus_targets,
                    "File that gets the addresses to scrape")

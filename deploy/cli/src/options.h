@@ -28,7 +28,8 @@ struct UpOptions {
   int decode_nodes = 1;
   int port = 0;  ///< of the API; 0: chosen by the system
   int admin_port = 0;
-  std::string keep_logs;           ///< folder for the nodes' logs; empty: removed at the end
+  std::string cpus;       ///< processors that the workers share; empty: those that may be used
+  std::string keep_logs;  ///< folder for the nodes' logs; empty: removed at the end
   std::string prometheus_targets;  ///< file that gets the admin listeners for Prometheus
   double ready_within_s = 300;
   /// Flags for the nodes, e.g. {"--threads", "1"}, as given.

@@ -73,6 +73,7 @@ std::string banner(const ClusterFacts& cluster) {
                            text_at(worker, "node"));
   }
   out += entry("cache", capacity);
+  out += entry("processors", cluster.processors);
   out += entry("API", cluster.api_url + "/v1");
   out += entry("admin", cluster.admin_url + " (/livez /readyz /startupz /metrics /workers)");
   out += entry("metrics", metrics);

@@ -24,6 +24,7 @@ struct ClusterFacts {
   std::string admin_url;                     ///< the router's
   std::vector<boost::json::object> workers;  ///< entries of the router's /workers
   std::vector<Link> links;
+  std::string processors;  ///< which node runs on which
 };
 
 std::string banner(const ClusterFacts& cluster);

@@ -61,6 +61,7 @@ ClusterFacts one_of_each() {
     facts.workers.push_back(object(worker));
   }
   facts.links = {{"prefill-1", "decode-1", "shm", "both nodes run on one host"}};
+  facts.processors = "decode-1 on 1, prefill-1 on 0";
   return facts;
 }
 
@@ -73,6 +74,7 @@ TEST(Banner, SaysWhatRunsWhereAndHowToUseIt) {
       "  numerics   class lanes16-1, kernels avx2, cache bf16\n"
       "  transport  shm (prefill-1 to decode-1): both nodes run on one host\n"
       "  cache      decode-1 4096 tokens, prefill-1 1024 tokens\n"
+      "  processors decode-1 on 1, prefill-1 on 0\n"
       "  API        http://127.0.0.1:1/v1\n"
       "  admin      http://127.0.0.1:2 (/livez /readyz /startupz /metrics /workers)\n"
       "  metrics    http://127.0.0.1:2/metrics\n"

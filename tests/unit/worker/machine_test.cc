@@ -1,43 +1,22 @@
 #include "baton/worker/machine.h"
 
-#include <filesystem>
-#include <fstream>
-
 #include <gtest/gtest.h>
-#include <unistd.h>
+
+#include "machine_files.h"
 
 namespace baton::worker {
 namespace {
 
-namespace fs = std::filesystem;
-
-class ControlGroups : public ::testing::Test {
- protected:
-  ControlGroups() {
-    folder_ = fs::path(::testing::TempDir()) / ("groups-" + std::to_string(getpid()));
-    files_ = {(folder_ / "fs").string(), (folder_ / "self").string()};
-    write("self", "");
-  }
-  ~ControlGroups() override { fs::remove_all(folder_); }
-
-  void write(const std::string& name, const std::string& text) {
-    fs::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name) << text;
-  }
-
-  fs::path folder_;
-  ControlGroupFiles files_;
-};
+using ControlGroups = MachineFiles;
 
 constexpr std::uint64_t mib = 1024 * 1024;
 
 TEST_F(ControlGroups, WithoutLimitsTheMachineIsTheLimit) {
-  const std::uint64_t machine = memory_limit_bytes(files_);
+  const std::uint64_t machine = memory_limit_bytes(groups());
   EXPECT_GT(machine, 64 * mib);
   write("self", "0::/a\n");
   write("fs/a/memory.max", "max\n");
-  EXPECT_EQ(memory_limit_bytes(files_), machine);
-  EXPECT_GE(usable_cores(files_), 1);
+  EXPECT_EQ(memory_limit_bytes(groups()), machine);
 }
 
 TEST_F(ControlGroups, OfANestedGroupTheTightestLimitAboveItHolds) {
@@ -45,7 +24,7 @@ TEST_F(ControlGroups, OfANestedGroupTheTightestLimitAboveItHolds) {
   write("fs/a/b/c/memory.max", "max\n");
   write("fs/a/b/memory.max", std::to_string(40 * mib) + "\n");
   write("fs/a/memory.max", std::to_string(50 * mib) + "\n");
-  EXPECT_EQ(memory_limit_bytes(files_), 40 * mib);
+  EXPECT_EQ(memory_limit_bytes(groups()), 40 * mib);
 }
 
 TEST_F(ControlGroups, ControllersOfVersionOneHaveGroupsOfTheirOwn) {
@@ -53,21 +32,21 @@ TEST_F(ControlGroups, ControllersOfVersionOneHaveGroupsOfTheirOwn) {
   write("fs/memory/pods/p1/memory.limit_in_bytes", std::to_string(30 * mib) + "\n");
   write("fs/cpu/pods/p1/cpu.cfs_quota_us", "100000\n");
   write("fs/cpu/pods/p1/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(memory_limit_bytes(files_), 30 * mib);
-  EXPECT_EQ(usable_cores(files_), 1);
+  EXPECT_EQ(memory_limit_bytes(groups()), 30 * mib);
+  EXPECT_EQ(quota_processors(groups()), 1);
 }
 
 TEST_F(ControlGroups, InAContainerTheRootIsItsOwnGroup) {
   write("self", "4:memory:/docker/0123456789\n");
   write("fs/memory/memory.limit_in_bytes", std::to_string(20 * mib) + "\n");
-  EXPECT_EQ(memory_limit_bytes(files_), 20 * mib);
+  EXPECT_EQ(memory_limit_bytes(groups()), 20 * mib);
 }
 
 TEST_F(ControlGroups, GarbageIsNoLimit) {
-  const std::uint64_t machine = memory_limit_bytes(files_);
+  const std::uint64_t machine = memory_limit_bytes(groups());
   write("self", "::::\n\nmemory\n0:\n");
   write("fs/memory.max", "many\n");
-  EXPECT_EQ(memory_limit_bytes(files_), machine);
+  EXPECT_EQ(memory_limit_bytes(groups()), machine);
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ struct WorkerConfig : process::ServerConfig {
   std::string model;        ///< GGUF file
   Endpoint control_listen;  ///< port 0: chosen by the system
   std::string advertise;    ///< host that peers connect to; empty: that of control_listen
-  int threads = 0;          ///< kernel threads; 0: the cores this process may use
+  int threads = 0;          ///< kernel threads; 0: one a core, see plan_processors()
+  std::string cpus;         ///< processors to run on, "0-3,6"; empty: where the system likes
   std::string kernels = "cpu";
   std::int64_t cache_tokens = 0;  ///< 0: twice the context, within a quarter of the memory limit
   tensor::CacheDtype cache_dtype = tensor::CacheDtype::bf16;

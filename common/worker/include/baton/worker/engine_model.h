@@ -25,9 +25,9 @@ struct EngineModel {
   engine::CacheShape cache;         ///< positions resolved; no memory taken yet
 };
 
-/// Uses model, threads, kernels, context_length and the cache's options of `config`. `progress` is
-/// called with 0 to 1 while weights are read and packed. Reason::bad_model_file names the field at
-/// fault; Reason::bad_config also when weights and cache exceed the memory limit.
+/// Uses model, threads, cpus, kernels, context_length and the cache's options of `config`.
+/// `progress` is called with 0 to 1 while weights are read and packed. Reason::bad_model_file names
+/// the field at fault; Reason::bad_config also when weights and cache exceed the memory limit.
 Result<EngineModel> load_engine_model(const WorkerConfig& config,
                                       const std::function<void(double)>& progress);
 

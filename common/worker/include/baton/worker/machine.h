@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace baton::worker {
 
@@ -16,7 +18,12 @@ struct ControlGroupFiles {
 /// it. Without control groups: the machine's memory.
 std::uint64_t memory_limit_bytes(const ControlGroupFiles& files = {});
 
-/// Cores that this process may keep busy, by affinity and by the groups' quotas; at least 1.
-int usable_cores(const ControlGroupFiles& files = {});
+/// Processors' worth of time that the groups' quotas leave this process, e.g. 2.5; nothing when
+/// there is no quota.
+std::optional<double> quota_processors(const ControlGroupFiles& files = {});
+
+/// The lists of processors of this process's group and of those above it, as the kernel writes
+/// them ("0-3,6"); empty ones are left out.
+std::vector<std::string> group_processor_lists(const ControlGroupFiles& files = {});
 
 }  // namespace baton::worker
