@@ -298,7 +298,7 @@ static int run_confined(protocol::Role role, const WorkerConfig& config,
                         const CoreFactory& make_core) {
   if (const Result<void> confined = confine_to(config.cpus); !confined) {
     log_error("{}", confined.error().message());
-    return process::exit_config;
+    return exit_config;
   }
   return WorkerProcess(role, config, make_core).run();
 }
