@@ -469,21 +469,21 @@ def listeners_of(pid: int) -> set:
 
 # ---- any mix of parameters (API-39) ----
 
-SUPPORTED = {"stream": True, "logprobs": True, "stop": ["\n\n"], "n": 1}
-UNSUPPORTED = {
+MIXED = {"stream": True, "logprobs": True, "stop": ["\n\n"], "n": 1}
+REFUSED = {
     "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
     "response_format": {"type": "json_object"},
     "n": 2,
 }
 
 
-@pytest.mark.parametrize("refused", [None, *UNSUPPORTED])
+@pytest.mark.parametrize("refused", [None, *REFUSED])
 def test_any_mix_of_parameters_is_answered_or_refused_by_name(cluster, refused):
-    for chosen in range(2 ** len(SUPPORTED)):
+    for chosen in range(2 ** len(MIXED)):
         body = {"model": MODEL, "messages": QUESTION, "max_tokens": 2}
-        body.update(item for bit, item in enumerate(SUPPORTED.items()) if chosen >> bit & 1)
+        body.update(item for bit, item in enumerate(MIXED.items()) if chosen >> bit & 1)
         if refused is not None:
-            body[refused] = UNSUPPORTED[refused]
+            body[refused] = REFUSED[refused]
         answer = http_api.post(cluster.api, CHAT, body)
         assert answer.status == (200 if refused is None else 400), (body, answer.text())
         if refused is not None:

@@ -44,7 +44,7 @@ TEST(BenchEngine, PrintsTheSetUpAndOneObjectACell) {
     EXPECT_GT(lines[i].at("tokens_per_second").as_double(), 0);
     EXPECT_GT(lines[i].at("share_of_compute").as_double(), 0);
     EXPECT_GT(lines[i].at("share_of_memory").as_double(), 0);
-    EXPECT_GT(lines[i].at("pss_bytes").as_double(), 0);
+    EXPECT_GT(lines[i].at("pss_bytes").as_int64(), 0);
   }
 }
 

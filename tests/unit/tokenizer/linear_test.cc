@@ -76,10 +76,10 @@ const std::vector<std::string>& hostile_pieces() {
 void expect_linear(const Tokenizer& tokenizer, const std::string& piece, bool parse_special) {
   const std::string one = repeat_to(piece, megabyte / 2);
   const std::string two = repeat_to(piece, megabyte);
-  // Caches shared with other programs make single runs slower, never quicker: the best of few.
+  // Caches shared with other programs make single runs slower, never quicker: the best of some.
   double first = 1e9;
   double second = 1e9;
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < 40; ++round) {
     first = std::min(first, seconds([&] { (void)ids_of(tokenizer, one, parse_special); }));
     second = std::min(second, seconds([&] { (void)ids_of(tokenizer, two, parse_special); }));
     if (!times_count || (second <= 1.0 && second <= 2.3 * first)) break;
