@@ -129,7 +129,9 @@ void Simulation::to_router(Router& r, Worker& w, protocol::Message message) {
   const std::uint64_t number = link.number;
   const router::WorkerRef from = ref(w);
   const Instant at = in_order(w.name + ">" + r.node.value(), latency(w));
-  if (options_.duplicate_chance > 0 && chance(options_.duplicate_chance)) {
+  // An old inventory would say that a worker has forgotten what it was sent since.
+  const bool may_come_late = !std::holds_alternative<protocol::Inventory>(message);
+  if (may_come_late && options_.duplicate_chance > 0 && chance(options_.duplicate_chance)) {
     after(at - now_ + between(1ms, 900ms), [this, &r, &w, epoch = r.epoch, from, message] {
       if (r.epoch != epoch || !r.alive || !w.routers[r.node.value()].connected) return;
       if (from != ref(w)) return;

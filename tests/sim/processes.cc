@@ -207,7 +207,7 @@ void Simulation::stop(Worker& w) {
   const auto longest = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(options_.longest_stop_seconds));
   if (now_ >= w.stopped_until) w.stopped_at = now_;
-  w.stopped_until = now_ + between(10ms, longest);
+  w.stopped_until = std::max(w.stopped_until, now_ + between(10ms, longest));
   log("stop {} for {:.3f} s", w.name, seconds(w.stopped_until - now_));
 }
 

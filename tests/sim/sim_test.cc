@@ -219,6 +219,23 @@ TEST(Sim, SmallPoolsOnBothSidesDoNotWaitForEachOther) {  // HNG-28
   sum_over_seeds(options);
 }
 
+/// Who waits for space at one node and gets it at another holds nobody up at the first.
+TEST(Sim, ASecondDecodeNodeMakesACrowdWaitLess) {
+  Options options;
+  options.decode_blocks = 22;
+  options.prefill_blocks = 128;
+  options.requests = 200;
+  options.thread_latency = std::chrono::milliseconds(1);
+  options.decode_nodes = 1;
+  const Outcome one = World(options).run();
+  options.decode_nodes = 2;
+  const Outcome two = World(options).run();
+  ASSERT_THAT(one.violations, testing::IsEmpty());
+  ASSERT_THAT(two.violations, testing::IsEmpty());
+  EXPECT_EQ(two.failed, 0);
+  EXPECT_LT(two.ended_at_s, 0.8 * one.ended_at_s);
+}
+
 TEST(Sim, WindowsLongerAndShorterThanPromptsAreHandedOver) {
   for (int window : {1, 2, 16, 17, 100, 4096}) {
     Options options;

@@ -53,6 +53,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Granted& message, I
   }
   entry->grant = message.grant;
   entry->short_since.reset();
+  leave_queues(id, *entry, now);
   if (entry->state == State::placed) entry->state = State::prefilling;
   entry->state_deadline = now + limits_.handoff_wait;
   send_target_if_ready(id, *entry, now);
@@ -79,6 +80,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Refused& message, I
   entry->handoff_known = false;
   entry->short_since = entry->short_since.value_or(now);
   entry->avoid.insert(from.node);
+  if (message.reason == Reason::no_space) entry->queues.insert(from);
   ++entry->attempt.decode_leg;
   const std::optional<WorkerRef> other = workers_.place_decode(need_of(*entry), random_);
   entry->decode = other.value_or(from);

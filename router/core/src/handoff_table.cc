@@ -400,10 +400,18 @@ void HandoffTable::finish(RequestId id, FinishReason finish, std::optional<Error
 
 /// What the entry's workers hold is cancelled; a worker that has finished is released, which is the
 /// same to it.
-void HandoffTable::let_go(RequestId id, const Entry& entry, Instant now) {
+void HandoffTable::let_go(RequestId id, Entry& entry, Instant now) {
   const AttemptKey key = key_of(id, entry);
+  leave_queues(id, entry, now);
   if (entry.prefill) owe(*entry.prefill, protocol::Cancel{key}, now);
   if (entry.decode) owe(*entry.decode, protocol::Cancel{key}, now);
+}
+
+/// A place in the queue of a worker that is not wanted any more keeps all later requests there out.
+void HandoffTable::leave_queues(RequestId id, Entry& entry, Instant now) {
+  for (const WorkerRef& worker : std::exchange(entry.queues, {})) {
+    if (worker != entry.decode) owe(worker, protocol::Cancel{key_of(id, entry)}, now);
+  }
 }
 
 void HandoffTable::owe(const WorkerRef& worker, const protocol::Cancel& cancel, Instant now) {

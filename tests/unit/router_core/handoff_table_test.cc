@@ -354,6 +354,27 @@ TEST_F(Table, TwoFullDecodeWorkersAreNotAskedInTurnsWithoutAPause) {
   EXPECT_EQ(count<protocol::Reserve>("d0") + count<protocol::Reserve>("d1"), 3U);
 }
 
+TEST_F(Table, AGrantOfOneDecodeWorkerEndsTheWaitForSpaceOnTheOthers) {
+  up("d1");
+  say("d0", protocol::Refused{key, Reason::no_space, "", 50});
+  pass(milliseconds(1));
+  const protocol::AttemptKey second{id, {1, 2}};
+  ASSERT_EQ(node_of<protocol::Reserve>(id), "d1");
+  EXPECT_EQ(count<protocol::Cancel>("d0"), 0U);  // it keeps its place there
+  say("d1", protocol::Granted{second, grant()});
+  EXPECT_EQ(last<protocol::Cancel>("d0").key, second);
+  EXPECT_EQ(count<protocol::Cancel>("d1"), 0U);
+}
+
+TEST_F(Table, ARequestThatEndsWaitsForSpaceNowhere) {
+  up("d1");
+  say("d0", protocol::Refused{key, Reason::no_space, "", 50});
+  pass(milliseconds(1));
+  drop(id);
+  EXPECT_EQ(count<protocol::Cancel>("d0"), 1U);
+  EXPECT_EQ(count<protocol::Cancel>("d1"), 1U);
+}
+
 TEST_F(Table, WantOfSpaceEndsInATypedError) {  // HNG-28
   std::uint32_t leg = 1;
   for (int i = 0; i < 31 && ends.empty(); ++i) {

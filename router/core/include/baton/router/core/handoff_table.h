@@ -71,6 +71,7 @@ class HandoffTable {
     std::optional<std::int32_t> resumed_at;  ///< the gap that was asked for last
     int attempts_without_token = 0;
     std::set<NodeId> avoid;
+    std::set<WorkerRef> queues;  ///< decode workers that refused for space and keep it a place
     Instant queued_since;
     protocol::PhaseTimes earlier;  ///< of attempts before this one
     Instant state_deadline;
@@ -143,7 +144,8 @@ class HandoffTable {
   void owe(const WorkerRef& worker, const protocol::Release& release, Instant now);
   void owe(const WorkerRef& worker, protocol::Message message, const protocol::AttemptKey& key,
            Instant now);
-  void let_go(RequestId id, const Entry& entry, Instant now);
+  void let_go(RequestId id, Entry& entry, Instant now);
+  void leave_queues(RequestId id, Entry& entry, Instant now);
   /// The entry is gone after this.
   void finish(RequestId id, protocol::FinishReason finish, std::optional<Error> error, Instant now);
   void fail(RequestId id, Reason reason, std::string message, Instant now) {
