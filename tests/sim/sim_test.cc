@@ -344,7 +344,12 @@ INSTANTIATE_TEST_SUITE_P(
                             [](Options& options) { options.flip_chance = 0.1; }},
                     Planted{"SentBlocksReleasedEarly", Plant::release_early, many_drops},
                     Planted{"QuarantineSkipped", Plant::skip_quarantine, many_drops},
-                    Planted{"GenerationsNotChecked", Plant::write_unchecked, many_drops},
+                    Planted{"GenerationsNotChecked", Plant::write_unchecked,
+                            [](Options& options) {
+                              many_drops(options);
+                              options.drop_chance = 0.5;
+                              options.prefill_blocks = 16;
+                            }},
                     Planted{"CancelNotRepeated", Plant::skip_repeats,
                             [](Options& options) {
                               options.cuts_per_second = 10;
