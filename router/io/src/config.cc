@@ -55,6 +55,8 @@ void add_options(ConfigTable& table, RouterConfig& c) {
   table.add("model_name", &c.model_name, "Name of the model in the API; empty: the workers'");
   table.add("requests", &c.max_requests, IntRange{1, 1'000'000}, "Most requests at a time");
   table.add("queue", &c.max_queue, IntRange{1, 1'000'000}, "Most requests that wait for workers");
+  table.add("attempts_without_token", &c.table.attempts_without_token, IntRange{0, 1000},
+            "New attempts in a row that may bring no token before a request fails");
   table.add("connections", &c.max_connections, IntRange{1, 1'000'000}, "Most HTTP connections");
   table.add("connections_per_address", &c.max_connections_per_address, IntRange{0, 1'000'000},
             "Most HTTP connections of one client address; 0: no limit");
