@@ -15,6 +15,7 @@ from support.metrics import Metrics, scrape
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
+COMPUTING = ("baton-engine", "baton-kernel")  # names of threads
 
 
 def wait_until(condition, what: str, seconds: float = PATIENCE_S, every: float = 0.02):
@@ -133,11 +134,13 @@ class Process:
         return self.start()
 
     def waited_s(self) -> float:
-        """How long its threads could have run and had no processor, all together."""
+        """How long its threads that pass messages on could have run and had no processor. Threads
+        that compute wait within a phase, which counts it."""
         waited = 0
         for thread in Path(f"/proc/{self.pid}/task").iterdir():
             try:
-                waited += int((thread / "schedstat").read_text().split()[1])
+                if (thread / "comm").read_text().strip() not in COMPUTING:
+                    waited += int((thread / "schedstat").read_text().split()[1])
             except OSError:  # it has ended
                 pass
         return 1e-9 * waited
