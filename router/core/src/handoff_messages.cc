@@ -16,6 +16,13 @@ bool covers(const Attempt& attempt, const Attempt& other) {
   return attempt.prefill_leg >= other.prefill_leg && attempt.decode_leg >= other.decode_leg;
 }
 
+/// At the second inventory in a row that does not list something: the first may have been made
+/// before our message arrived, the second was made a whole period later.
+bool is_forgotten(bool is_listed, int& missed) {
+  missed = is_listed ? 0 : missed + 1;
+  return missed > 1;
+}
+
 }  // namespace
 
 void HandoffTable::message(const WorkerRef& from, protocol::Message message, Instant now) {
@@ -75,9 +82,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Refused& message, I
   // The decode worker has no room (or will not): another one now, or the same one later. A grant is
   // taken back for a request whose prompt is computed already.
   if (entry->state == State::decoding) return;
-  entry->grant.reset();
-  entry->target_sent = false;
-  entry->handoff_known = false;
+  forget_grant(*entry);
   entry->short_since = entry->short_since.value_or(now);
   entry->avoid.insert(from.node);
   if (message.reason == Reason::no_space) entry->queues.insert(from);
@@ -284,36 +289,35 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Inventory& message,
   find_forgotten(from, message, now);
 }
 
-/// What we count on and the worker does not list, it has forgotten. The first inventory may have
-/// been made before our message arrived, the second was made a whole period later.
+/// What we count on and the worker does not list, it has forgotten.
 void HandoffTable::find_forgotten(const WorkerRef& from, const protocol::Inventory& message,
                                   Instant now) {
-  constexpr int missed_at_most = 1;
   std::map<RequestId, Attempt> listed;
   for (const AttemptKey& key : message.keys) listed[key.request] = key.attempt;
   for (RequestId id : ids()) {
     const auto found = entries_.find(id);
     if (found == entries_.end()) continue;
     Entry& entry = found->second;
-    const auto held = listed.find(id);
-    const Attempt attempt = held == listed.end() ? Attempt{0, 0} : held->second;
+    const auto at = listed.find(id);
+    const Attempt held = at == listed.end() ? Attempt{0, 0} : at->second;
     const bool prefills = entry.prefill == from && !entry.token_of_attempt;
-    if (prefills && attempt.prefill_leg != entry.attempt.prefill_leg &&
-        ++entry.prefill_missed > missed_at_most) {
-      new_attempt(id, entry, Reason::worker_lost, "the prefill worker forgot the request", now);
-      continue;
-    }
     const bool decodes = entry.decode == from && entry.grant && !entry.ended_at;
-    if (!decodes || attempt.decode_leg == entry.attempt.decode_leg ||
-        ++entry.decode_missed <= missed_at_most) {
-      continue;
+    if (prefills &&
+        is_forgotten(held.prefill_leg == entry.attempt.prefill_leg, entry.prefill_missed)) {
+      new_attempt(id, entry, Reason::worker_lost, "the prefill worker forgot the request", now);
+    } else if (decodes &&
+               is_forgotten(held.decode_leg == entry.attempt.decode_leg, entry.decode_missed)) {
+      decode_forgot(id, entry, now);
     }
-    constexpr const char* forgot = "the decode worker forgot the request";
-    if (entry.state == State::decoding) {
-      new_attempt(id, entry, Reason::worker_lost, forgot, now);
-    } else {
-      new_decode_leg(id, entry, Reason::worker_lost, forgot, now);
-    }
+  }
+}
+
+void HandoffTable::decode_forgot(RequestId id, Entry& entry, Instant now) {
+  constexpr const char* forgot = "the decode worker forgot the request";
+  if (entry.state == State::decoding) {
+    new_attempt(id, entry, Reason::worker_lost, forgot, now);
+  } else {
+    new_decode_leg(id, entry, Reason::worker_lost, forgot, now);
   }
 }
 

@@ -182,12 +182,10 @@ void HandoffTable::new_attempt(RequestId id, Entry& entry, Reason reason,
   entry.base = entry.generated.size();
   entry.prefill.reset();
   entry.decode.reset();
-  entry.grant.reset();
+  forget_grant(entry);
   entry.token_of_attempt = false;
   entry.early.clear();
   entry.resumed_at.reset();
-  entry.target_sent = false;
-  entry.handoff_known = false;
   entry.reserve_at.reset();
   entry.earlier = entry.facts.times;
   entry.queued_since = now;
@@ -207,9 +205,7 @@ void HandoffTable::new_decode_leg(RequestId id, Entry& entry, Reason reason,
     entry.avoid.insert(entry.decode->node);
   }
   ++entry.attempt.decode_leg;
-  entry.grant.reset();
-  entry.target_sent = false;
-  entry.handoff_known = false;
+  forget_grant(entry);
   entry.resumed_at.reset();
   entry.decode = workers_.place_decode(need_of(entry), random_);
   watch_workers(entry, now);

@@ -130,10 +130,17 @@ class HandoffTable {
   void on(const WorkerRef& from, const protocol::Gone& message, Instant now);
   void on(const WorkerRef& from, const protocol::Report& message, Instant now);
   void on(const WorkerRef& from, const protocol::Inventory& message, Instant now);
+  void decode_forgot(RequestId id, Entry& entry, Instant now);
   void find_forgotten(const WorkerRef& from, const protocol::Inventory& message, Instant now);
   template <typename Other>
   void on(const WorkerRef&, const Other&, Instant) {}
 
+  /// Together with what was built on it.
+  static void forget_grant(Entry& entry) {
+    entry.grant.reset();
+    entry.target_sent = false;
+    entry.handoff_known = false;
+  }
   static void take_decode_times(Entry& entry, const protocol::PhaseTimes& times);
   void take_tokens(RequestId id, Entry& entry, const protocol::Tokens& message, Instant now);
   void deliver_early(RequestId id, Entry& entry);
