@@ -19,16 +19,15 @@
 namespace baton::kernels::avx2 {
 namespace {
 
-constexpr const char* set = "avx2";
-
-// Sixteen registers: the sums of 2 x 1 take 8 to 12.
+// Sixteen registers, two a vector: the sums of 2 x 1 integer rows take 8 to 12, those of 4 x 1
+// float rows 8.
 constexpr int block_rows = 12;
 constexpr int tile_rows = 2;
+constexpr int float_tile_rows = 4;
 constexpr int tile_panels = 1;
 constexpr int few_rows = 2;
 constexpr int few_float_rows = 1;
 constexpr int few_rows_panels = 2;
-constexpr bool attention_dots = false;
 constexpr int tile_queries = 6;
 constexpr int tile_vectors = 1;
 
@@ -45,6 +44,8 @@ constexpr int tile_vectors = 1;
 #include "cpu/attention.inc"
 #include "cpu/table.inc"
 // clang-format on
+
+constexpr Lanes16Ops table = make_table<false>("avx2");
 
 }  // namespace
 }  // namespace baton::kernels::avx2

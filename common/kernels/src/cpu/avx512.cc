@@ -1,5 +1,5 @@
 // The sets "avx512" and "avx512fma": AVX-512 F, BW, DQ, VL with VNNI and BF16. They differ in what
-// computes attention's products on a cache of bf16: dot products of pairs, or float steps.
+// multiplies pairs of bf16, of weights and of the cache: dot products, or float steps.
 //
 // The shared sources are included into a namespace of this target, after every header, so that no
 // inline function of a header is compiled for an instruction set that the processor may lack.
@@ -20,12 +20,11 @@
 namespace baton::kernels::avx512 {
 namespace {
 
-constexpr const char* set = "avx512";
-
 // Rows of a tile: 12 x 1 integer and as many float sums, or 12 x 2 float sums, fill 24 of the 32
 // registers.
 constexpr int block_rows = 12;
 constexpr int tile_rows = 12;
+constexpr int float_tile_rows = 12;
 constexpr int tile_panels = 2;
 // Up to 8 rows keep the 8 vectors of a group, unpacked, in registers too.
 constexpr int few_rows = 8;
@@ -34,7 +33,6 @@ constexpr int few_rows_panels = 4;
 // Queries that share loaded vectors of keys or values: 6 x 4 accumulators.
 constexpr int tile_queries = 6;
 constexpr int tile_vectors = 4;
-constexpr bool attention_dots = true;
 
 // Each source uses the ones before it.
 // clang-format off
@@ -50,12 +48,8 @@ constexpr bool attention_dots = true;
 #include "cpu/table.inc"
 // clang-format on
 
-constexpr Lanes16Ops fma_table = [] {
-  Lanes16Ops ops = table;
-  ops.name = "avx512fma";
-  ops.attend_segment = attend_segment<false>;
-  return ops;
-}();
+constexpr Lanes16Ops dot_table = make_table<true>("avx512");
+constexpr Lanes16Ops fma_table = make_table<false>("avx512fma");
 
 }  // namespace
 }  // namespace baton::kernels::avx512
@@ -64,7 +58,7 @@ constexpr Lanes16Ops fma_table = [] {
 
 namespace baton::kernels {
 
-const Lanes16Ops& avx512_ops() { return avx512::table; }
+const Lanes16Ops& avx512_ops() { return avx512::dot_table; }
 const Lanes16Ops& avx512fma_ops() { return avx512::fma_table; }
 
 // Cores of AMD start one or two in a cycle. On Intel's server cores one starts every second cycle,

@@ -24,8 +24,20 @@
 
 namespace baton::kernels {
 
-/// How a weight type is computed. F16 is computed as bf16.
-enum class Arithmetic : std::uint8_t { f32, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k };
+/// How a weight type is computed.
+enum class Arithmetic : std::uint8_t {
+  f32,
+  f16,
+  bf16,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q8_0,
+  q4_k,
+  q5_k,
+  q6_k
+};
 
 enum class Scales : std::uint8_t { single, minimum, super_min, super_half };
 
@@ -82,6 +94,7 @@ constexpr IntegerFormat integer_format(Arithmetic arithmetic) {
     case Arithmetic::q6_k:
       return {6, 32, Scales::super_half};
     case Arithmetic::f32:
+    case Arithmetic::f16:
     case Arithmetic::bf16:
       break;
   }

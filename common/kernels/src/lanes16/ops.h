@@ -19,7 +19,9 @@ static_assert(sizeof(GroupScale) == 16);
 /// Rows of a linear layer's input in the form that the weight's arithmetic wants. Rows come in
 /// blocks of block_rows (the last may be shorter, its memory is not). One step of a block:
 ///   integers  [row][32] int8, then [row] GroupScale
-///   floats    [row] words: a float, or a pair of bf16
+///   f32, f16  [row] floats
+///   bf16      [row] pairs rounded to bf16: a word (even, odd), or two floats (odd, even), as the
+///             set wants (bf16_words)
 struct Activations {
   const std::byte* data = nullptr;
   int block_rows = 0;
@@ -109,10 +111,12 @@ struct Lanes16Ops {
   std::string_view name;
   /// Rows of a block of activations, the most that one tile takes.
   int block_rows;
+  /// Words of a pair of activations for bf16 weights: 1 or 2.
+  int bf16_words;
   /// For weights of `format`.
   void (*quantise_row)(const float* x, int groups, const IntegerFormat& format,
                        const QuantisedRow& out);
-  /// x rounded to bf16: (n + 1) / 2 words, `stride` words apart.
+  /// x rounded to bf16: (n + 1) / 2 pairs of bf16_words words, `stride` pairs apart.
   void (*round_apart)(const float* x, int n, std::uint32_t* out, std::ptrdiff_t stride);
   void (*linear)(const LinearTask& task);
   void (*rms_norm)(const float* x, const float* weight, int n, float epsilon, float* y);

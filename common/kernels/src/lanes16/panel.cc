@@ -19,6 +19,7 @@ Arithmetic arithmetic_of(DType dtype) {
     case DType::f32:
       return Arithmetic::f32;
     case DType::f16:
+      return Arithmetic::f16;
     case DType::bf16:
       return Arithmetic::bf16;
     case DType::q4_0:
@@ -41,20 +42,38 @@ Arithmetic arithmetic_of(DType dtype) {
   BATON_CHECK(false);
 }
 
-void pack_f32_row(const std::byte* row, int inputs, int lane, std::byte* panel) {
+/// [input][lane].
+template <typename Value>
+void pack_row(const std::byte* row, int inputs, int lane, std::byte* panel) {
   for (int i = 0; i < inputs; ++i) {
-    std::memcpy(panel + static_cast<std::size_t>(i * lanes + lane) * 4,
-                row + static_cast<std::size_t>(i) * 4, 4);
+    std::memcpy(panel + static_cast<std::size_t>(i * lanes + lane) * sizeof(Value),
+                row + static_cast<std::size_t>(i) * sizeof(Value), sizeof(Value));
   }
 }
 
-void pack_bf16_row(DType dtype, const std::byte* row, int inputs, int lane, std::byte* panel) {
+/// Where input i of a lane lies in a panel of pairs.
+std::size_t place_in_pairs(int i, int lane) {
+  return static_cast<std::size_t>((i / 2 * lanes + lane) * 2 + i % 2) * 2;
+}
+
+void pack_bf16_row(const std::byte* row, int inputs, int lane, std::byte* panel) {
   for (int i = 0; i < inputs; ++i) {
-    auto value = load<std::uint16_t>(row + static_cast<std::size_t>(i) * 2);
-    if (dtype == DType::f16) value = f32_to_bf16(f16_to_f32(value));
-    const int place = (i / 2 * lanes + lane) * 2 + i % 2;
-    std::memcpy(panel + static_cast<std::size_t>(place) * 2, &value, 2);
+    std::memcpy(panel + place_in_pairs(i, lane), row + static_cast<std::size_t>(i) * 2, 2);
   }
+}
+
+void pack_float_row(Arithmetic arithmetic, const std::byte* row, int inputs, int lane,
+                    std::byte* panel) {
+  if (arithmetic == Arithmetic::f32) return pack_row<float>(row, inputs, lane, panel);
+  if (arithmetic == Arithmetic::f16) return pack_row<std::uint16_t>(row, inputs, lane, panel);
+  pack_bf16_row(row, inputs, lane, panel);
+}
+
+float float_weight(Arithmetic arithmetic, const std::byte* panel, int i, int lane) {
+  const auto at = static_cast<std::size_t>(i * lanes + lane);
+  if (arithmetic == Arithmetic::f32) return load<float>(panel + at * 4);
+  if (arithmetic == Arithmetic::f16) return f16_to_f32(load<std::uint16_t>(panel + at * 2));
+  return bf16_to_f32(load<std::uint16_t>(panel + place_in_pairs(i, lane)));
 }
 
 }  // namespace
@@ -76,7 +95,8 @@ PanelShape panel_shape(DType dtype, int outputs, int inputs) {
     bytes = s.scales_offset + groups / per_record * s.format.record_bytes();
   } else {
     s.steps = s.arithmetic == Arithmetic::bf16 ? (inputs + 1) / 2 : inputs;
-    bytes = static_cast<std::size_t>(s.steps) * lanes * 4;
+    const std::size_t step_bytes = lanes * (s.arithmetic == Arithmetic::f16 ? 2 : 4);
+    bytes = static_cast<std::size_t>(s.steps) * step_bytes;
   }
   s.panel_bytes = (bytes + alignment - 1) / alignment * alignment;
   return s;
@@ -94,10 +114,8 @@ void pack_panels(const WeightView& weight, std::byte* out) {
       for (int g = 0; g < shape.steps; ++g) {
         write_group(shape.format, weight.dtype, row, o % lanes, g, panel, shape.scales_offset);
       }
-    } else if (shape.arithmetic == Arithmetic::f32) {
-      pack_f32_row(row, shape.inputs, o % lanes, panel);
     } else {
-      pack_bf16_row(weight.dtype, row, shape.inputs, o % lanes, panel);
+      pack_float_row(shape.arithmetic, row, shape.inputs, o % lanes, panel);
     }
   }
 }
@@ -118,14 +136,7 @@ void unpack_output(const PanelShape& shape, const std::byte* packed, int output,
     }
     return;
   }
-  for (int i = 0; i < shape.inputs; ++i) {
-    if (shape.arithmetic == Arithmetic::f32) {
-      out[i] = load<float>(panel + static_cast<std::size_t>(i * lanes + lane) * 4);
-    } else {
-      const int place = (i / 2 * lanes + lane) * 2 + i % 2;
-      out[i] = bf16_to_f32(load<std::uint16_t>(panel + static_cast<std::size_t>(place) * 2));
-    }
-  }
+  for (int i = 0; i < shape.inputs; ++i) out[i] = float_weight(shape.arithmetic, panel, i, lane);
 }
 
 }  // namespace baton::kernels

@@ -2,7 +2,8 @@
 // the class read the same bytes.
 //
 //   f32   [input][lane] floats
-//   bf16  [pair of inputs][lane][2], an odd last input paired with zero (F16 too, rounded to bf16)
+//   f16   [input][lane] halves
+//   bf16  [pair of inputs][lane][2], an odd last input paired with zero
 //   integers: quants of all groups, then records of scales (integer_format.h)
 //
 // Outputs beyond the last are zero bytes. A panel starts at a multiple of 64 bytes.
@@ -31,7 +32,7 @@ PanelShape panel_shape(tensor::DType dtype, int outputs, int inputs);
 
 void pack_panels(const WeightView& weight, std::byte* out);
 
-/// The weights of one output, dequantised (F16: as rounded to bf16).
+/// The weights of one output, dequantised.
 void unpack_output(const PanelShape& shape, const std::byte* packed, int output, float* out);
 
 }  // namespace baton::kernels

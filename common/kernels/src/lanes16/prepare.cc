@@ -9,11 +9,15 @@ PreparedInput::PreparedInput(const Lanes16Ops& ops, const PanelShape& shape, int
   layout_.block_rows = std::min(ops.block_rows, rows);
   layout_.step_bytes =
       static_cast<std::size_t>(layout_.block_rows) *
-      (shape.integer() ? group_inputs + sizeof(GroupScale) : sizeof(std::uint32_t));
+      (shape.integer() ? group_inputs + sizeof(GroupScale) : step_words() * sizeof(std::uint32_t));
   // Blocks begin on a cache line.
   layout_.block_bytes = (static_cast<std::size_t>(shape.steps) * layout_.step_bytes + 63) / 64 * 64;
   const int blocks = (rows + layout_.block_rows - 1) / layout_.block_rows;
   bytes_ = static_cast<std::size_t>(blocks) * layout_.block_bytes;
+}
+
+std::size_t PreparedInput::step_words() const {
+  return shape_->arithmetic == Arithmetic::bf16 ? static_cast<std::size_t>(ops_->bf16_words) : 1;
 }
 
 Activations PreparedInput::view() const {
@@ -34,7 +38,8 @@ void PreparedInput::write(int row, int first, int count, const float* values) co
     ops_->quantise_row(values, count / group_inputs, shape_->format, out);
   } else if (shape_->arithmetic == Arithmetic::bf16) {
     std::byte* step = block + static_cast<std::size_t>(first / 2) * layout_.step_bytes;
-    ops_->round_apart(values, count, reinterpret_cast<std::uint32_t*>(step) + place, rows);
+    const std::ptrdiff_t own = place * ops_->bf16_words;
+    ops_->round_apart(values, count, reinterpret_cast<std::uint32_t*>(step) + own, rows);
   } else {
     float* words = reinterpret_cast<float*>(block) + static_cast<std::ptrdiff_t>(first) * rows;
     for (int i = 0; i < count; ++i) words[i * rows + place] = values[i];

@@ -22,6 +22,9 @@ class PreparedInput {
   void write(int row, int first, int count, const float* values) const;
 
  private:
+  /// Words of a row in a step of float weights.
+  std::size_t step_words() const;
+
   const Lanes16Ops* ops_ = nullptr;
   const PanelShape* shape_ = nullptr;
   Activations layout_;

@@ -12,6 +12,10 @@ struct Output {
   std::uint32_t word(int step) const {
     return load<std::uint32_t>(panel + static_cast<std::size_t>(step * lanes + lane) * 4);
   }
+  float half(int step) const {
+    return f16_to_f32(
+        load<std::uint16_t>(panel + static_cast<std::size_t>(step * lanes + lane) * 2));
+  }
 };
 
 /// One row of activations in its block.
@@ -40,8 +44,13 @@ struct Input {
 float float_dot(const Output& o, const Input& x) {
   float sum = 0;
   for (int s = 0; s < o.shape.steps; ++s) {
-    sum = o.shape.arithmetic == Arithmetic::bf16 ? step_bf16(sum, o.word(s), x.word(s))
-                                                 : step_f32(sum, o.word(s), x.word(s));
+    if (o.shape.arithmetic == Arithmetic::bf16) {
+      sum = step_bf16(sum, o.word(s), x.word(s));
+    } else if (o.shape.arithmetic == Arithmetic::f16) {
+      sum = fma(o.half(s), std::bit_cast<float>(x.word(s)), sum);
+    } else {
+      sum = step_f32(sum, o.word(s), x.word(s));
+    }
   }
   return sum;
 }

@@ -50,11 +50,20 @@ void soft_cap_row(float* x, int n, float softcap) {
 namespace baton::kernels {
 
 const Lanes16Ops& spec_ops() {
-  static constexpr Lanes16Ops ops = {
-      "spec",       spec::block_rows,   spec::quantise_row,   spec::round_apart,
-      spec::linear, spec::rms_norm,     spec::rope_head,      spec::gated,
-      spec::add,    spec::soft_cap_row, spec::attend_segment, spec::merge,
-      spec::finish};
+  static constexpr Lanes16Ops ops = {"spec",
+                                     spec::block_rows,
+                                     1,
+                                     spec::quantise_row,
+                                     spec::round_apart,
+                                     spec::linear,
+                                     spec::rms_norm,
+                                     spec::rope_head,
+                                     spec::gated,
+                                     spec::add,
+                                     spec::soft_cap_row,
+                                     spec::attend_segment,
+                                     spec::merge,
+                                     spec::finish};
   return ops;
 }
 
