@@ -23,17 +23,47 @@ std::optional<MemoryShare> memory_share() {
   return share;
 }
 
-void expose_memory(Registry& registry) {
+MemoryWatch::MemoryWatch(Registry& registry) {
   Gauge proportional =
       registry.gauge("baton_memory_proportional_bytes",
                      "Memory of this process; a page that n processes map counts one n-th");
   Gauge huge = registry.gauge("baton_memory_huge_page_bytes", "Memory mapped in pages of 2 MiB");
-  registry.before_expose([proportional, huge]() mutable {
-    const std::optional<MemoryShare> share = memory_share();
+  registry.before_expose([this, proportional, huge]() mutable {
+    const std::optional<MemoryShare> share = ask();
     if (!share) return;
     proportional.set(static_cast<double>(share->proportional_bytes));
     huge.set(static_cast<double>(share->huge_page_bytes));
   });
+  thread_ = std::thread([this] { read_when_asked(); });
+}
+
+MemoryWatch::~MemoryWatch() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+std::optional<MemoryShare> MemoryWatch::ask() {
+  std::lock_guard lock(mutex_);
+  asked_ = true;
+  changed_.notify_one();
+  return last_;
+}
+
+void MemoryWatch::read_when_asked() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return asked_ || stopping_; });
+    if (stopping_) return;
+    asked_ = false;
+    lock.unlock();
+    const std::optional<MemoryShare> share = memory_share();
+    lock.lock();
+    last_ = share;
+  }
 }
 
 }  // namespace baton::metrics

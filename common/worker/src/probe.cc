@@ -1,7 +1,6 @@
 #include "probe.h"
 
 #include "baton/metrics/buckets.h"
-#include "baton/metrics/memory.h"
 
 namespace baton::worker {
 namespace {
@@ -61,7 +60,6 @@ Probe::Probe(metrics::Registry& r, protocol::Role role)
       registry_(r) {
   r.gauge("baton_build_info", "Constant 1; the version is a label", {{"version", BATON_VERSION}})
       .set(1);
-  metrics::expose_memory(r);
   cache_.push_back(cache_group(0));
 }
 

@@ -89,7 +89,7 @@ class WorkerProcess final : public handoff::DriverListener {
   void failed(const Error& error);
   process::AdminRoutes admin_routes();
   process::Health readiness() const;
-  std::string status_json() const;
+  std::string status_json();
   bool alive() const;
   void drain();
   void tick();
@@ -99,6 +99,7 @@ class WorkerProcess final : public handoff::DriverListener {
   Identity identity_;
   net::EventLoop loop_;
   metrics::Registry registry_;
+  metrics::MemoryWatch memory_{registry_};
   Probe probe_;
   Control control_;
   process::Drain drain_;
@@ -223,6 +224,7 @@ void WorkerProcess::start_serving() {
   control_.serve(std::move(serving));
   serving_ = true;
   load_percent_ = 100;
+  (void)memory_.ask();  // so that the first to look sees the model in it
 }
 
 void WorkerProcess::failed(const Error& error) {
@@ -263,13 +265,13 @@ process::Health WorkerProcess::readiness() const {
   return {alive(), alive() ? "ready" : "hung"};
 }
 
-std::string WorkerProcess::status_json() const {
+std::string WorkerProcess::status_json() {
   boost::json::array pairs;
   for (const Control::Pair& pair : control_.pairs()) {
     pairs.push_back(
         {{"node", pair.node.value()}, {"transport", pair.transport}, {"why", pair.why}});
   }
-  const auto memory = metrics::memory_share();
+  const auto memory = memory_.ask();
   return boost::json::serialize(
       boost::json::object{{"role", role_name(identity_.role)},
                           {"node", identity_.node.value()},

@@ -1,7 +1,6 @@
 #include "probe.h"
 
 #include "baton/metrics/buckets.h"
-#include "baton/metrics/memory.h"
 
 namespace baton::router {
 namespace {
@@ -58,7 +57,6 @@ Probe::Probe(metrics::Registry& r)
                            {"worker_role", {"prefill", "decode"}})) {
   r.gauge("baton_build_info", "Constant 1; the version is a label", {{"version", BATON_VERSION}})
       .set(1);
-  metrics::expose_memory(r);
 }
 
 void Probe::answer_written(const RequestTimes& times) {

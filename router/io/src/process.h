@@ -9,6 +9,7 @@
 
 #include <boost/json/object.hpp>
 
+#include "baton/metrics/memory.h"
 #include "baton/metrics/registry.h"
 #include "baton/net/io/event_loop.h"
 #include "baton/net/io/http_server.h"
@@ -94,6 +95,7 @@ class RouterProcess final : public WorkerEvents {
   Epoch epoch_;
   net::EventLoop loop_;
   metrics::Registry registry_;
+  metrics::MemoryWatch memory_{registry_};
   Probe probe_;
   HandoffTable table_;
   process::Drain drain_;
