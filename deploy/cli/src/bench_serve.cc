@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -22,7 +23,8 @@
 namespace baton::cli {
 namespace {
 
-/// Mostly one token a word; the number keeps prompts apart, so that no cache of prefixes helps.
+/// Mostly one token a word; the number keeps prompts apart, those of other runs too, so that no
+/// cache of prefixes helps.
 std::string words(std::int64_t count, std::uint64_t salt) {
   static constexpr std::string_view list[] = {"river", "stone", "light",  "garden", "paper",
                                               "water", "music", "summer", "window", "street"};
@@ -55,7 +57,7 @@ class Load {
     }
   }
   void send_long_prompt() {
-    const std::uint64_t salt = 1'000'000 + prompts_++;
+    const std::uint64_t salt = first_salt_ + 1'000'000 + prompts_++;
     threads_.emplace_back([this, salt] { ask_long_prompt(salt); });
   }
   void stop() {
@@ -103,7 +105,9 @@ class Load {
         if (round == 0 && streams_[slot].size() == 1) ++started_;
       };
       const Result<Answer> answer =
-          ask(api_, prompt_of(options_.stream_words, index * 1000 + round, options_.stream_tokens),
+          ask(api_,
+              prompt_of(options_.stream_words, first_salt_ + index * 1000 + round,
+                        options_.stream_tokens),
               on_text, [this] { return going(); });
       if (!answer && going()) note(answer.error());
     }
@@ -123,6 +127,7 @@ class Load {
 
   const BenchServeOptions& options_;
   Endpoint api_;
+  const std::uint64_t first_salt_ = std::uint64_t{std::random_device()()} << 24;
   std::mutex mutex_;
   std::vector<StreamTimes> streams_;
   std::vector<double> first_token_seconds_;
