@@ -1,11 +1,14 @@
 // How far the fast kernels with a bf16 cache are from float32 (`ref` with an f32 cache) on real
-// weights and English text, beside llama.cpp's figures for the same file and positions (made by
+// weights and English text, beside llama.cpp's figures for the same files and positions (made by
 // llamacpp_accuracy.py).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -43,12 +46,18 @@ std::vector<std::vector<TokenId>> sequences() {
   return all;
 }
 
-Figures figures_of_llamacpp() {
+/// Of each file by its name, without the ending.
+std::map<std::string, Figures> figures_of_llamacpp() {
   std::ifstream file(data_path("llamacpp_accuracy.json"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const boost::json::value json = boost::json::parse(text);
-  return {json.at("mean_kl").to_number<double>(), json.at("top1_disagreement").to_number<double>(),
-          json.at("positions").to_number<int>()};
+  std::map<std::string, Figures> all;
+  for (const auto& [name, value] : json.at("files").as_object()) {
+    all[name] = {value.at("mean_kl").to_number<double>(),
+                 value.at("top1_disagreement").to_number<double>(),
+                 value.at("positions").to_number<int>()};
+  }
+  return all;
 }
 
 /// KL(wanted || got) in nats.
@@ -100,9 +109,7 @@ Figures compare(Model& wanted, Model& got) {
   return figures;
 }
 
-TEST(FastKernels, are_as_close_to_float32_as_the_best_peer) {
-  const auto path = test::default_model();
-  if (path.empty()) GTEST_SKIP() << test::no_default_model;
+void expect_as_close_as_llamacpp(const std::filesystem::path& path, const Figures& peer) {
   kernels::ThreadPool pool(
       static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u)));
   const auto ref = kernels::make_kernels("ref", pool).value();
@@ -112,15 +119,35 @@ TEST(FastKernels, are_as_close_to_float32_as_the_best_peer) {
   const auto got = Model::load(path, *fast, options).value();
 
   const Figures ours = compare(*wanted, *got);
-  const Figures peer = figures_of_llamacpp();
-  std::printf("%d positions, set %s: mean KL %.3e, top-1 disagreement %.2f %%\n", ours.positions,
-              std::string(fast->set_name()).c_str(), ours.mean_kl, 100 * ours.top1_disagreement);
-  std::printf("llama.cpp, %d positions:  mean KL %.3e, top-1 disagreement %.2f %%\n",
-              peer.positions, peer.mean_kl, 100 * peer.top1_disagreement);
+  std::printf(
+      "%s, %d positions, set %s: mean KL %.3e, top-1 disagreement %.2f %%; "
+      "llama.cpp: %.3e, %.2f %%\n",
+      path.stem().c_str(), ours.positions, std::string(fast->set_name()).c_str(), ours.mean_kl,
+      100 * ours.top1_disagreement, peer.mean_kl, 100 * peer.top1_disagreement);
   EXPECT_GE(ours.positions, 2000);
   EXPECT_EQ(ours.positions, peer.positions);
   EXPECT_LE(ours.mean_kl, std::max(2e-3, 1.1 * peer.mean_kl));
   EXPECT_LE(ours.top1_disagreement, std::max(0.02, 1.1 * peer.top1_disagreement));
+}
+
+TEST(FastKernels, are_as_close_to_float32_as_the_best_peer) {
+  const std::filesystem::path path = test::default_model();
+  if (path.empty()) GTEST_SKIP() << test::no_default_model;
+  expect_as_close_as_llamacpp(path, figures_of_llamacpp().at("SmolLM2-135M-Instruct.Q4_1"));
+}
+
+TEST(FastKernels, are_as_close_with_every_type_of_weights) {
+  const char* folder = std::getenv("BATON_TEST_ACCURACY_MODELS");
+  if (folder == nullptr) {
+    GTEST_SKIP() << "BATON_TEST_ACCURACY_MODELS names no folder of tests/bench/make_models --types";
+  }
+  for (const auto& [name, peer] : figures_of_llamacpp()) {
+    const std::filesystem::path path = std::filesystem::path(folder) / (name + ".gguf");
+    if (!name.starts_with("smollm2-")) continue;
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(std::filesystem::exists(path)) << path;
+    expect_as_close_as_llamacpp(path, peer);
+  }
 }
 
 }  // namespace

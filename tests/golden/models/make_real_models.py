@@ -1,7 +1,7 @@
 """Makes the fixtures of real models in tests/golden/models/data from english.txt (two chapters of
 Alice's Adventures in Wonderland, 1865, in the public domain) and the models' GGUF files.
 
-    v/bin/python tests/golden/models/make_real_models.py smollm2 FILE.gguf [LOGITS.npy]
+    v/bin/python tests/golden/models/make_real_models.py smollm2 FILE.gguf
     v/bin/python tests/golden/models/make_real_models.py gemma3_270m FILE.gguf
 
 <case>.golden    token ids and slices of the float32 logits of transformers (weights dequantised to
@@ -9,7 +9,6 @@ Alice's Adventures in Wonderland, 1865, in the public domain) and the models' GG
                  position; the ids; per position that many (int32 id, float32 logit), the highest
                  and an even sample
 english.tokens   (smollm2) two sequences of 1 024 token ids, one a line
-LOGITS.npy       (smollm2) all logits of both, for llamacpp_accuracy.py; not committed
 """
 
 import pathlib
@@ -61,10 +60,7 @@ def main():
     assert all(len(ids) == LENGTH for ids in sequences)
     (DATA / "english.tokens").write_text(
         "".join(" ".join(map(str, ids)) + "\n" for ids in sequences))
-    logits = [logits_of(ids) for ids in sequences]
-    write_golden(case, sequences[0], logits[0])
-    if len(sys.argv) > 3:
-        np.save(sys.argv[3], np.stack(logits))
+    write_golden(case, sequences[0], logits_of(sequences[0]))
 
 
 main()
