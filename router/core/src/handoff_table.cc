@@ -145,6 +145,7 @@ void HandoffTable::send_target_if_ready(RequestId id, Entry& entry, Instant) {
 
 // ---- new attempts ----
 
+/// The limit keeps a request that brings workers down from taking them all.
 bool HandoffTable::may_try_again(RequestId id, Entry& entry, Reason reason,
                                  const std::string& message, Instant now) {
   if (entry.attempts_without_token >= limits_.attempts_without_token) {
@@ -152,9 +153,13 @@ bool HandoffTable::may_try_again(RequestId id, Entry& entry, Reason reason,
     return false;
   }
   ++entry.attempts_without_token;
+  note_attempt(id, entry, reason);
+  return true;
+}
+
+void HandoffTable::note_attempt(RequestId id, Entry& entry, Reason reason) {
   ++entry.facts.attempts;
   effects_.push_back(AttemptMade{id, reason});
-  return true;
 }
 
 /// All tokens may have been delivered when the worker that would have said so was lost.
@@ -199,7 +204,12 @@ void HandoffTable::new_attempt(RequestId id, Entry& entry, Reason reason,
 
 void HandoffTable::new_decode_leg(RequestId id, Entry& entry, Reason reason,
                                   const std::string& message, Instant now) {
-  if (!may_try_again(id, entry, reason, message, now)) return;
+  // A decode worker that had no target has touched nothing of the request: not lost because of it.
+  if (reason == Reason::worker_lost && !entry.target_sent) {
+    note_attempt(id, entry, reason);
+  } else if (!may_try_again(id, entry, reason, message, now)) {
+    return;
+  }
   if (entry.decode) {
     owe(*entry.decode, protocol::Cancel{key_of(id, entry)}, now);
     entry.avoid.insert(entry.decode->node);

@@ -130,6 +130,32 @@ void RouterProcess::models(const Responder& responder) {
 
 // ---- generation ----
 
+namespace {
+
+/// What is wrong with the first token id that the vocabulary lacks.
+std::optional<ApiError> check_ids(const ApiRequest& request, const std::vector<TokenId>& prompt,
+                                  std::size_t vocabulary) {
+  const auto check = [&](const char* parameter, TokenId id) -> std::optional<ApiError> {
+    if (static_cast<std::size_t>(id) < vocabulary) return std::nullopt;
+    return ApiError{
+        Error(Reason::invalid_request, std::string(parameter) + ": token id " + std::to_string(id) +
+                                           " is not in the vocabulary"),
+        parameter};
+  };
+  for (const TokenId id : prompt) {
+    if (auto error = check("prompt", id)) return error;
+  }
+  for (const TokenId id : request.sampling.stop_ids) {
+    if (auto error = check("stop_token_ids", id)) return error;
+  }
+  for (const auto& [id, bias] : request.sampling.logit_bias) {
+    if (auto error = check("logit_bias", id)) return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 RouterProcess::PreparedResult RouterProcess::prepare(const tokenizer::ModelText& text, ApiKind kind,
                                                      const std::string& body) {
   auto request = parse_request(kind, body);
@@ -145,13 +171,9 @@ RouterProcess::PreparedResult RouterProcess::prepare(const tokenizer::ModelText&
     prepared.ids = std::move(*ids);
   } else {
     prepared.ids = std::get<std::vector<TokenId>>(prepared.request.prompt);
-    const auto vocabulary = static_cast<TokenId>(text.tokenizer().vocabulary_size());
-    for (TokenId id : prepared.ids) {
-      if (id < vocabulary) continue;
-      return ApiError{Error(Reason::invalid_request,
-                            "prompt: token id " + std::to_string(id) + " is not in the vocabulary"),
-                      "prompt"};
-    }
+  }
+  if (auto error = check_ids(prepared.request, prepared.ids, text.tokenizer().vocabulary_size())) {
+    return *std::move(error);
   }
   if (prepared.ids.empty()) {
     return ApiError{Error(Reason::invalid_request, "the prompt is empty"), "prompt"};

@@ -26,6 +26,30 @@ TEST_F(LostWorkers, ALostDecodeWorkerRaisesTheDecodeLegOnly) {
   EXPECT_EQ(last<protocol::Target>("p0").node, NodeId("d1"));
 }
 
+TEST_F(LostWorkers, DecodeWorkersThatHadNoTargetMayBeLostAnyNumberOfTimes) {
+  std::uint32_t leg = 1;
+  for (const char* next : {"d1", "d2", "d3", "d4"}) {
+    const std::string lost = node_of<protocol::Reserve>(id);
+    up(next);
+    down(lost);
+    EXPECT_EQ(last<protocol::Reserve>(next).key.attempt, (Attempt{1, ++leg}));
+  }
+  EXPECT_EQ(attempts.size(), 4U);
+  say("d4", protocol::Granted{{id, {1, leg}}, grant()});
+  EXPECT_EQ(last<protocol::Target>("p0").node, NodeId("d4"));
+}
+
+TEST_F(LostWorkers, DecodeWorkersThatHadATargetAreCounted) {
+  std::uint32_t leg = 1;
+  for (const char* next : {"d1", "d2", "d3"}) {
+    const std::string holder = node_of<protocol::Reserve>(id);
+    say(holder, protocol::Granted{{id, {1, leg++}}, grant()});
+    up(next);
+    down(holder);
+  }
+  EXPECT_EQ(failure(id), Reason::worker_lost);
+}
+
 TEST_F(LostWorkers, ALostPrefillWorkerIsReplaced) {
   up("p1");
   down("p0");

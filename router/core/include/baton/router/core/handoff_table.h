@@ -109,6 +109,7 @@ class HandoffTable {
                       Instant now);
   bool may_try_again(RequestId id, Entry& entry, Reason reason, const std::string& message,
                      Instant now);
+  void note_attempt(RequestId id, Entry& entry, Reason reason);
   void release_prefill(RequestId id, Entry& entry, Instant now);
   bool others_can_take_over(const Entry& entry) const;
   std::optional<WorkerRef> lost_worker(const Entry& entry) const;
