@@ -2,7 +2,7 @@
 
     VENV/bin/python tests/bench/peer_llama.py MODULE MODEL THREADS CELL STEPS
 
-MODULE is llama_cpp or ik_llama_cpp; CELL as in `baton bench engine`. Prints tokens per second.
+MODULE is llama_cpp or ik_llama_cpp._ctypes_api; CELL as in `baton bench engine`. Prints tokens per second.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ class Peer:
         params = lib.llama_model_default_params()
         # ik_llama.cpp: weights in the layout that its kernels want.
         set_if_there(params, "repack_tensors", True)
-        if module == "ik_llama_cpp":
+        if module.startswith("ik_llama_cpp"):
             params.use_mmap = False
         load = getattr(lib, "llama_model_load_from_file", None) or lib.llama_load_model_from_file
         self.model = load(path.encode(), params)
@@ -62,8 +62,8 @@ class Peer:
             batch.logits[i] = logits
         if self.lib.llama_decode(self.context, batch) != 0:
             raise SystemExit("llama_decode failed")
-        # Waits for the results.
-        self.lib.llama_get_logits(self.context)
+        # Waits for the results; ik_llama.cpp's are there when it returns.
+        getattr(self.lib, "llama_synchronize", lambda _: None)(self.context)
 
     def prompt(self, ids, sequence):
         for start in range(0, len(ids), UBATCH):

@@ -3,10 +3,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include "answer_stream.h"
 #include "api.h"
 #include "cluster.h"
 #include "exit_code.h"
@@ -25,28 +27,40 @@ void print(std::string_view text) {
 
 /// As a chat where the model has a template, as plain text elsewhere.
 Result<Answer> ask_first(Cluster& cluster, Signals& signals, const std::string& text,
-                         std::int64_t max_tokens) {
+                         std::int64_t max_tokens, const AnswerStream::OnText& on_text) {
   Prompt prompt;
   prompt.content = std::vector<Turn>{{"user", text}};
   prompt.sampling.max_tokens = max_tokens;
   const auto keep_going = [&] { return signals.stops() == 0 && cluster.check().has_value(); };
-  Result<Answer> answer = ask(cluster.api(), prompt, print, keep_going);
+  Result<Answer> answer = ask(cluster.api(), prompt, on_text, keep_going);
   if (!answer && answer.error().reason() == Reason::no_chat_template) {
     prompt.content = text;
-    answer = ask(cluster.api(), prompt, print, keep_going);
+    answer = ask(cluster.api(), prompt, on_text, keep_going);
   }
   return answer;
 }
 
-Result<void> show_first_answer(Cluster& cluster, Signals& signals, const UpOptions& options) {
+/// `began`: when the cluster was started.
+Result<void> show_first_answer(Cluster& cluster, Signals& signals, const UpOptions& options,
+                               Instant began) {
   const std::string& text = options.once.empty() ? options.prompt : options.once;
   print(fmt::format("\n> {}\n", text));
-  const Result<Answer> answer = ask_first(cluster, signals, text, options.max_tokens);
+  const Instant asked = monotonic_now();
+  std::optional<Instant> first;
+  const auto on_text = [&](std::string_view part) {
+    if (!first) first = monotonic_now();
+    print(part);
+  };
+  const Result<Answer> answer = ask_first(cluster, signals, text, options.max_tokens, on_text);
   if (!answer) {
     BATON_TRY(cluster.check());
     return answer.error();
   }
   print("\n\n" + time_report(*answer));
+  if (first) {
+    print(fmt::format("First text {:.2f} s after the question, {:.2f} s after the start\n",
+                      seconds(*first - asked), seconds(*first - began)));
+  }
   return ok();
 }
 
@@ -80,11 +94,12 @@ Result<void> write_targets(const std::string& path, const ClusterFacts& facts) {
 }
 
 Result<void> serve(Cluster& cluster, Signals& signals, const UpOptions& options) {
+  const Instant began = monotonic_now();
   BATON_TRY(start(cluster, options));
   BATON_ASSIGN(const ClusterFacts facts, cluster.facts());
   print(banner(facts));
   BATON_TRY(write_targets(options.prometheus_targets, facts));
-  Result<void> answered = show_first_answer(cluster, signals, options);
+  Result<void> answered = show_first_answer(cluster, signals, options, began);
   if (!options.once.empty()) return answered;
   // A prompt that this model cannot take is no reason to end: others may come.
   if (!answered && signals.stops() == 0) {

@@ -72,6 +72,7 @@ TEST_F(Up, AnswersOnePromptAsOneProcessDoesAndLeavesNothingBehind) {
       {"complete", "--local", "--model", model(), "--chat", "hello", "--max-tokens", "8"});
   ASSERT_EQ(local.end(), 0) << local.err();
   EXPECT_THAT(out, HasSubstr("\n> hello\n" + local.out() + "\nWhere the time went"));
+  EXPECT_THAT(out, HasSubstr(" s after the question, "));
 }
 
 TEST_F(Up, StaysUpForOthersAndStopsAllOnASignal) {
