@@ -10,6 +10,7 @@ import pytest
 
 from support.cluster import Cluster, default_model
 from support.build import BUILD, PATIENCE_S
+from support.gguf_file import edited, number_value
 
 CONFIG = 78  # EX_CONFIG
 GROUP = Path("/sys/fs/cgroup/memory")
@@ -61,6 +62,17 @@ def test_options_that_cannot_be_met_are_refused_by_name(tmp_path):
     refused(start("--model", model, "--transports", ""), "transports")
     refused(start("--model", model, "--announce", tmp_path / "none/x"), "announce")
     refused(start("--model", model, "--control-listen", "0.0.0.0:0"), "trusted_network")
+
+
+def test_heads_that_a_cache_of_q8_0_cannot_hold_are_refused_with_the_way_out(tmp_path):
+    def twelve_heads(name, value):
+        if name == "llama.rope.dimension_count":
+            return None
+        return number_value(12) if name == "llama.attention.head_count" else value
+    model = edited(default_model(), tmp_path / "heads-of-48.gguf", twelve_heads)
+    refused(start("--model", model, "--cache-dtype", "q8_0"), "cache_dtype", "multiple of 32",
+            "48", "bf16 or f32")
+    refused(start("--model", model, "--cache-dtype", "q4_0"), "cache_dtype", "q8_0")
 
 
 def test_a_port_in_use_is_named():

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from support import http_api
 from support.build import BUILD
 from support.cluster import Cluster, default_model
 
@@ -23,14 +24,14 @@ def prompt_of(length: int) -> list[int]:
     return [1 + (length * 7919 + i * 104729 + i * i * 31) % 49000 for i in range(length)]
 
 
-def local_answers(folder, lengths, max_tokens: int = 6) -> dict:
+def local_answers(folder, lengths, max_tokens: int = 6, options=()) -> dict:
     batch = folder / "batch.jsonl"
     batch.write_text("".join(
         json.dumps({"prompt": prompt_of(length), "max_tokens": max_tokens}) + "\n"
         for length in lengths))
     done = subprocess.run(
         [BUILD / "bin/baton", "complete", "--local", "--model", default_model(), "--batch", batch,
-         "--json", "--logits-digest", "--ignore-eos", "--temperature", "0"],
+         "--json", "--logits-digest", "--ignore-eos", "--temperature", "0", *options],
         capture_output=True, text=True, check=True)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     return {length: (answer["token_ids"], answer["logits_digests"])
@@ -110,6 +111,29 @@ def test_many_requests_at_once_have_the_bits_of_one_process(cluster, reference):
     lengths = LENGTHS[::2]
     answers = all_answers(cluster, lengths, at_once=12)
     assert answers == {length: reference[length] for length in lengths}
+
+
+def test_a_cache_of_q8_0_crosses_at_half_the_bytes_and_has_the_bits_of_one_process(tmp_path):
+    lengths = LENGTHS[::3]
+    expected = local_answers(tmp_path, lengths, options=["--cache-dtype", "q8_0"])
+    with Cluster(tmp_path, worker_options={"cache_dtype": "q8_0"}) as cluster:
+        answers = all_answers(cluster, lengths, at_once=2)
+        handoff = cluster.complete(prompt_of(130), max_tokens=2).trace["handoff"]
+        cluster.wait_baseline()
+    assert answers == expected
+    layers, units, kv_heads, head_size, scale_bytes, scales = 30, 9, 3, 64, 2, 2
+    assert handoff["bytes"] == 2 * layers * units * UNIT * kv_heads * (
+        head_size + scales * scale_bytes)
+
+
+@pytest.mark.parametrize("others", ["f32", "q8_0"])
+def test_nodes_whose_caches_are_of_different_dtypes_do_not_pair(tmp_path, others):
+    with Cluster(tmp_path, prefill=2, decode_options={"cache_dtype": others}) as cluster:
+        listed = http_api.get(cluster.router.admin, "/workers").json()["workers"]
+        assert {worker["cache_dtype"] for worker in listed} == {"bf16", others}
+        out = cluster.complete(prompt_of(20), max_tokens=2)
+        assert out.status == 503 and out.error["code"] == "no_worker", out
+        cluster.wait_baseline()
 
 
 def test_a_prefill_node_that_takes_one_token_at_a_time_has_the_same_bits(tmp_path, reference):

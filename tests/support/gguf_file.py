@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-STRING, ARRAY = 8, 9
+U32, STRING, ARRAY = 4, 8, 9
 ALIGNMENT = 32
 
 
@@ -42,6 +42,10 @@ class _Reader:
 def string_value(text: str) -> bytes:
     raw = text.encode()
     return struct.pack("<IQ", STRING, len(raw)) + raw
+
+
+def number_value(number: int) -> bytes:
+    return struct.pack("<II", U32, number)
 
 
 def edited(source: Path, target: Path, change) -> Path:

@@ -1,8 +1,11 @@
 #include "kv_cache.h"
 
+#include <algorithm>
+
 #include "baton/base/check.h"
 
 #include "half.h"
+#include "lanes16/constants.h"
 
 namespace baton::kernels {
 namespace {
@@ -35,12 +38,81 @@ void write_v_f32(const UnitLayout& unit, int slot, const float* from, std::byte*
   std::memcpy(head + unit.v_index(slot, 0) * 4, from, unit.head_dim * sizeof(float));
 }
 
+/// The 32 channels of a row that share a scale, as a cache of q8_0 holds them.
+struct QuantisedGroup {
+  std::uint16_t scale = 0;
+  std::int8_t quants[tensor::scale_channels] = {};
+};
+
+/// No step depends on the float mode: scales, inverses and what is not rounded to 0 are normal.
+QuantisedGroup quantised(const float* x) {
+  std::uint32_t highest = 0;
+  for (int i = 0; i < tensor::scale_channels; ++i) {
+    highest = std::max(highest, std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffU);
+  }
+  QuantisedGroup out;
+  constexpr std::uint16_t not_a_number = 0x7fc0;
+  if (highest >= 0x7f800000U) return {not_a_number, {}};
+  const auto amax = std::bit_cast<float>(highest);
+  if (amax < smallest_amax) return out;
+  // Upwards, so that no quant is beyond 127.
+  const auto scale = std::bit_cast<std::uint32_t>(amax / 127.0F) + 0xffffU;
+  out.scale = static_cast<std::uint16_t>(scale >> 16);
+  const float inverse = 1.0F / bf16_to_f32(out.scale);
+  for (int i = 0; i < tensor::scale_channels; ++i) {
+    // In 1.5 * 2^23 + n the last bits are those of n, rounded to nearest even.
+    const float shifted = x[i] * inverse + 0x1.8p+23F;
+    out.quants[i] = static_cast<std::int8_t>(std::bit_cast<std::uint32_t>(shifted) & 0xffU);
+  }
+  return out;
+}
+
+void write_k_q8_0(const UnitLayout& unit, int slot, const float* from, std::byte* head) {
+  std::byte* scales = head + unit.element_bytes();
+  for (int d = 0; d < unit.head_dim; d += tensor::scale_channels) {
+    const QuantisedGroup group = quantised(from + d);
+    std::memcpy(scales + unit.k_scale_index(slot, d) * 2, &group.scale, sizeof group.scale);
+    for (int i = 0; i < tensor::scale_channels; ++i) {
+      head[unit.k_index(slot, d + i)] = static_cast<std::byte>(group.quants[i]);
+    }
+  }
+}
+
+void write_v_q8_0(const UnitLayout& unit, int slot, const float* from, std::byte* head) {
+  std::byte* scales = head + unit.element_bytes();
+  for (int d = 0; d < unit.head_dim; d += tensor::scale_channels) {
+    const QuantisedGroup group = quantised(from + d);
+    std::memcpy(scales + unit.v_scale_index(slot, d) * 2, &group.scale, sizeof group.scale);
+    std::memcpy(head + unit.v_index(slot, d), group.quants, sizeof group.quants);
+  }
+}
+
+/// Writes a head's row into its slice of a unit.
+using WriteRow = void (*)(const UnitLayout& unit, int slot, const float* from, std::byte* head);
+
+struct Writers {
+  WriteRow k;
+  WriteRow v;
+};
+
+Writers writers(tensor::CacheDtype dtype) {
+  switch (dtype) {
+    case tensor::CacheDtype::bf16:
+      return {write_k_bf16, write_v_bf16};
+    case tensor::CacheDtype::f32:
+      return {write_k_f32, write_v_f32};
+    case tensor::CacheDtype::q8_0:
+      return {write_k_q8_0, write_v_q8_0};
+  }
+  BATON_CHECK(false && "not a cache dtype");
+}
+
 /// One head of one span: rows in ascending positions, so that a unit is cleared before its rows.
 void write_head(const CacheGeometry& cache, ConstRows k, ConstRows v, const RowSpan& span,
                 int head) {
   const UnitLayout& unit = cache.unit;
   const std::size_t head_offset = static_cast<std::size_t>(head) * unit.head_bytes();
-  const bool narrow = unit.dtype == tensor::CacheDtype::bf16;
+  const Writers write = writers(unit.dtype);
   for (int i = 0; i < span.count; ++i) {
     const std::int64_t position = span.first_position + i;
     std::byte* k_unit = unit_of(cache, span.kv.k, position);
@@ -53,8 +125,8 @@ void write_head(const CacheGeometry& cache, ConstRows k, ConstRows v, const RowS
     }
     const float* k_row = k.row(span.row + i) + head * unit.head_dim;
     const float* v_row = v.row(span.row + i) + head * unit.head_dim;
-    (narrow ? write_k_bf16 : write_k_f32)(unit, slot, k_row, k_unit + head_offset);
-    (narrow ? write_v_bf16 : write_v_f32)(unit, slot, v_row, v_unit + head_offset);
+    write.k(unit, slot, k_row, k_unit + head_offset);
+    write.v(unit, slot, v_row, v_unit + head_offset);
   }
 }
 
@@ -62,6 +134,7 @@ void write_head(const CacheGeometry& cache, ConstRows k, ConstRows v, const RowS
 
 void write_kv_rows(ThreadPool& pool, const CacheGeometry& cache, ConstRows k, ConstRows v,
                    std::span<const RowSpan> spans) {
+  BATON_CHECK(cache.unit.valid());
   const int heads = cache.unit.kv_heads;
   const int tasks = static_cast<int>(spans.size()) * heads;
   // A few rows are written faster than a second thread is told about them.

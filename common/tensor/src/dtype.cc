@@ -15,6 +15,12 @@ constexpr std::array dtypes = {
     DTypeInfo{"Q5_K", 256, 176}, DTypeInfo{"Q6_K", 256, 210},
 };
 
+constexpr std::array<std::pair<CacheDtype, std::string_view>, 3> cache_names = {{
+    {CacheDtype::bf16, "bf16"},
+    {CacheDtype::f32, "f32"},
+    {CacheDtype::q8_0, "q8_0"},
+}};
+
 }  // namespace
 
 const DTypeInfo& info(DType dtype) { return dtypes.at(static_cast<std::size_t>(dtype)); }
@@ -25,8 +31,17 @@ std::size_t row_bytes(DType dtype, std::size_t columns) {
   return columns / entry.block_elements * entry.block_bytes;
 }
 
-std::string_view name(CacheDtype dtype) { return dtype == CacheDtype::bf16 ? "bf16" : "f32"; }
+std::string_view name(CacheDtype dtype) {
+  for (const auto& [known, text] : cache_names) {
+    if (known == dtype) return text;
+  }
+  BATON_CHECK(false && "not a cache dtype");
+}
 
-std::size_t element_bytes(CacheDtype dtype) { return dtype == CacheDtype::bf16 ? 2 : 4; }
+std::vector<std::pair<std::string, CacheDtype>> cache_dtypes() {
+  std::vector<std::pair<std::string, CacheDtype>> all;
+  for (const auto& [dtype, text] : cache_names) all.emplace_back(text, dtype);
+  return all;
+}
 
 }  // namespace baton::tensor

@@ -29,8 +29,7 @@ void add_engine_options(ConfigTable& table, WorkerConfig& c) {
   table.add("kernels", &c.kernels, "Kernel set: cpu (the fastest), or one by name");
   table.add("cache_tokens", &c.cache_tokens, IntRange{0, 1'000'000'000},
             "Positions that the cache holds; 0: twice the context");
-  table.add_enum("cache_dtype", &c.cache_dtype,
-                 {{"bf16", tensor::CacheDtype::bf16}, {"f32", tensor::CacheDtype::f32}},
+  table.add_enum("cache_dtype", &c.cache_dtype, tensor::cache_dtypes(),
                  "Element type of cached keys and values");
   table.add("block_units", &c.block_units, IntRange{1, 64}, "Units of 16 positions in a block");
   table.add("context_length", &c.context_length, IntRange{0, 10'000'000},

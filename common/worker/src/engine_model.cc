@@ -43,6 +43,14 @@ engine::CacheShape cache_shape(const WorkerConfig& config, const models::ModelCo
   return shape;
 }
 
+Result<void> check_heads(const models::ModelConfig& model, const engine::CacheShape& shape) {
+  if (engine::arena_config(model, shape).unit.valid()) return ok();
+  return Error(Reason::bad_config,
+               fmt::format("cache_dtype: {} needs heads of a multiple of {} values, the model's "
+                           "have {}; choose bf16 or f32",
+                           tensor::name(shape.dtype), tensor::scale_channels, model.head_dim));
+}
+
 /// Weights and cache, and what a process without either takes.
 Result<void> check_memory(std::uint64_t weights, std::uint64_t cache) {
   constexpr std::uint64_t rest = 32 * 1024 * 1024;
@@ -67,6 +75,7 @@ Result<EngineModel> load_engine_model(const WorkerConfig& config,
   const std::int64_t context =
       config.context_length > 0 ? config.context_length : model_config.context_length;
   out.cache = cache_shape(config, model_config, context);
+  BATON_TRY(check_heads(model_config, out.cache));
   // Before anything is taken: an exceeded limit ends the process without a word. Packed weights are
   // about as large as the file.
   const std::uint64_t cache_bytes = cache_bytes_of(model_config, out.cache);

@@ -62,10 +62,9 @@ void add_engine(CLI::App& app, worker::WorkerConfig& engine, const std::string& 
   add_cpus(app, engine.cpus, "Processors to compute on, e.g. 0-3,6; default: any")->group(group);
   app.add_option("--kernels", engine.kernels, "Kernel set: cpu (the fastest), or one by name")
       ->group(group);
-  app.add_option("--cache-dtype", engine.cache_dtype, "bf16 or f32")
-      ->transform(CLI::Transformer(std::map<std::string, tensor::CacheDtype>{
-          {"bf16", tensor::CacheDtype::bf16}, {"f32", tensor::CacheDtype::f32}}))
-      ->default_str("bf16")
+  app.add_option("--cache-dtype", engine.cache_dtype, "Element type of cached keys and values")
+      ->transform(CLI::CheckedTransformer(tensor::cache_dtypes()))
+      ->default_str(std::string(tensor::name(engine.cache_dtype)))
       ->group(group);
   app.add_option("--cache-tokens", engine.cache_tokens, "Positions that the cache holds")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}))
@@ -101,7 +100,7 @@ void add_node_flags(CLI::App& app, UpOptions& options) {
   add("--threads", "N", "Kernel threads of a node; without --cpus: where the system likes");
   add("--kernels", "NAME", "Kernel set");
   add("--cache-tokens", "N", "Positions that a node's cache holds");
-  add("--cache-dtype", "bf16|f32", "Element type of cached keys and values");
+  add("--cache-dtype", "bf16|f32|q8_0", "Element type of cached keys and values");
   add("--context-length", "N", "Longest sequence");
   add("--token-budget", "N", "Most rows of a step");
   add("--chunk-rows", "N", "Most rows of one prompt in a step");

@@ -48,7 +48,7 @@ struct Weight {
 void product(benchmark::State& state, const std::string& set, DType dtype, int outputs,
              int inputs) {
   ThreadPool pool(static_cast<int>(state.range(1)));
-  const std::unique_ptr<Kernels> kernels = std::move(make_kernels(set, pool).value());
+  const std::unique_ptr<Kernels> kernels = make_kernels(set, pool).value();
   const auto rows = static_cast<int>(state.range(0));
   const Weight weight(*kernels, dtype, outputs, inputs);
   const Matrix x(rows, inputs);
@@ -62,6 +62,7 @@ void product(benchmark::State& state, const std::string& set, DType dtype, int o
 }
 
 struct AttentionShape {
+  CacheDtype dtype = CacheDtype::bf16;
   int head_dim = 64;
   int heads = 9;
   int kv_heads = 3;
@@ -70,10 +71,10 @@ struct AttentionShape {
 /// Rows at a position of one sequence, which is also the first row's number of earlier keys.
 void attention(benchmark::State& state, const std::string& set, const AttentionShape& shape) {
   ThreadPool pool(static_cast<int>(state.range(2)));
-  const std::unique_ptr<Kernels> kernels = std::move(make_kernels(set, pool).value());
+  const std::unique_ptr<Kernels> kernels = make_kernels(set, pool).value();
   const auto rows = static_cast<int>(state.range(0));
   const auto position = static_cast<int>(state.range(1));
-  const CacheGeometry cache{{CacheDtype::bf16, shape.kv_heads, shape.head_dim}, 1};
+  const CacheGeometry cache{{shape.dtype, shape.kv_heads, shape.head_dim}, 1};
   const int units = (position + rows + 15) / 16;
   Buffer arena(2 * cache.unit.unit_bytes() * static_cast<std::size_t>(units));
   std::vector<std::byte*> k_blocks;
@@ -93,7 +94,7 @@ void attention(benchmark::State& state, const std::string& set, const AttentionS
   const double pairs = rows * (position + (rows + 1) / 2.0) * shape.heads;
   const double work = 4 * pairs * shape.head_dim * static_cast<double>(state.iterations());
   state.counters["GOP/s"] = benchmark::Counter(work / 1e9, benchmark::Counter::kIsRate);
-  const double bytes = 4.0 * shape.head_dim * shape.kv_heads * (position + rows);
+  const auto bytes = static_cast<double>(arena.size());
   state.counters["cache_GB/s"] = benchmark::Counter(
       bytes / 1e9 * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
@@ -201,12 +202,22 @@ class SmolStep {
 
 void step(benchmark::State& state, const std::string& set, DType dtype) {
   ThreadPool pool(static_cast<int>(state.range(2)));
-  const std::unique_ptr<Kernels> kernels = std::move(make_kernels(set, pool).value());
+  const std::unique_ptr<Kernels> kernels = make_kernels(set, pool).value();
   const auto rows = static_cast<int>(state.range(0));
   SmolStep smol(*kernels, dtype, rows, static_cast<int>(state.range(1)));
   for (auto _ : state) smol.run();
   const double tokens = rows * static_cast<double>(state.iterations());
   state.counters["tokens/s"] = benchmark::Counter(tokens, benchmark::Counter::kIsRate);
+}
+
+void register_attention(const std::string& set, const AttentionShape& shape) {
+  const std::string name = "attention/" + set + "/dim" + std::to_string(shape.head_dim) + "/" +
+                           std::string(tensor::name(shape.dtype));
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [set, shape](benchmark::State& s) { attention(s, set, shape); })
+      ->ArgNames({"rows", "position", "threads"})
+      ->ArgsProduct({{1, 512}, {0, 2048, 7680}, {1, 2}})
+      ->UseRealTime();
 }
 
 void register_all() {
@@ -216,14 +227,11 @@ void register_all() {
   for (const std::string_view set : available_sets()) {
     if (set == "spec") continue;  // minutes
     const std::string name(set);
-    for (const AttentionShape& shape :
-         {AttentionShape{64, 9, 3}, AttentionShape{128, 8, 2}, AttentionShape{256, 4, 1}}) {
-      benchmark::RegisterBenchmark(
-          ("attention/" + name + "/dim" + std::to_string(shape.head_dim)).c_str(),
-          [name, shape](benchmark::State& s) { attention(s, name, shape); })
-          ->ArgNames({"rows", "position", "threads"})
-          ->ArgsProduct({{1, 512}, {0, 2048, 7680}, {1, 2}})
-          ->UseRealTime();
+    for (const CacheDtype dtype : {CacheDtype::bf16, CacheDtype::q8_0}) {
+      for (const AttentionShape& shape :
+           {AttentionShape{dtype, 64, 9, 3}, {dtype, 128, 8, 2}, {dtype, 256, 4, 1}}) {
+        register_attention(name, shape);
+      }
     }
     for (const auto& [type_name, dtype] : types) {
       const std::string suffix = "/" + name + "/" + type_name;

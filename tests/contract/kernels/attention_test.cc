@@ -10,7 +10,7 @@ Shape random_shape(Random& random) {
   constexpr int heads[][2] = {{9, 3}, {4, 1}, {2, 2}, {32, 1}, {6, 3}};
   constexpr int windows[] = {0, 0, 1, 16, 70, 130};
   Shape s;
-  s.dtype = random.below(2) == 0 ? CacheDtype::bf16 : CacheDtype::f32;
+  s.dtype = all_cache_dtypes[random.below(3)];
   const auto& pair = heads[random.below(5)];
   s.heads = pair[0];
   s.kv_heads = pair[1];
@@ -18,7 +18,7 @@ Shape random_shape(Random& random) {
   s.block_units = random.below(2) == 0 ? 1 : 4;
   s.window = windows[random.below(6)];
   s.softcap = random.below(3) == 0 ? 20.0F : 0.0F;
-  return s;
+  return fitted(s);
 }
 
 /// Every row's output bits, positions written and attended in chunks of the given sizes.
@@ -54,7 +54,7 @@ TEST_P(AttentionEquality, RandomShapesEqualSpec) {
 
 TEST_P(AttentionEquality, LongCachesThatCrossSegmentsEqualSpec) {
   Random random(22);
-  for (const CacheDtype dtype : {CacheDtype::bf16, CacheDtype::f32}) {
+  for (const CacheDtype dtype : all_cache_dtypes) {
     for (const int window : {0, 1100}) {
       const Shape shape{dtype, 6, 2, 64, 4, window, 0.0F};
       const int length = 2100;
@@ -78,10 +78,10 @@ TEST_P(AttentionEquality, LongCachesThatCrossSegmentsEqualSpec) {
 /// chooses other code: within and beyond what is unpacked, with and without a partial vector.
 TEST_P(AttentionEquality, ManyRowsAtOnceEqualSpec) {
   Random random(32);
-  for (const CacheDtype dtype : {CacheDtype::bf16, CacheDtype::f32}) {
+  for (const CacheDtype dtype : all_cache_dtypes) {
     for (const int head_dim : {64, 74, 256, 1024}) {
       for (const int window : {0, 90}) {
-        const Shape shape{dtype, 3, 1, head_dim, 4, window, window > 0 ? 20.0F : 0.0F};
+        const Shape shape = fitted({dtype, 3, 1, head_dim, 4, window, window > 0 ? 20.0F : 0.0F});
         const int length = head_dim > 256 ? 40 : 130;
         const Inputs in(shape, length, random);
         ASSERT_EQ(in_chunks(bench_, shape, in, {length}), in_chunks(spec_, shape, in, {length}))
@@ -122,9 +122,9 @@ TEST_P(Attention, ChunkingChangesNoBit) {
   }
 }
 
-TEST_P(Attention, BatchMatesChangeNoBit) {
+void expect_batch_mates_change_nothing(Bench& bench, CacheDtype dtype) {
   Random random(25);
-  const Shape shape{CacheDtype::bf16, 9, 3, 64, 4, 0, 0.0F};
+  const Shape shape{dtype, 9, 3, 64, 4, 0, 0.0F};
   const int lengths[] = {70, 3, 150};
   std::vector<Inputs> in;
   std::vector<Sequence> sequences;
@@ -140,7 +140,7 @@ TEST_P(Attention, BatchMatesChangeNoBit) {
     const int count = lengths[i] == 3 ? 1 : lengths[i] == 70 ? 8 : 3;
     const int first = lengths[i] - count;
     Matrix out(lengths[i], q.view.cols);
-    step(bench_, shape, sequences[i], in[i], 0, lengths[i], out);
+    step(bench, shape, sequences[i], in[i], 0, lengths[i], out);
     const auto own = bits(out, first, count);
     alone.insert(alone.end(), own.begin(), own.end());
     for (int r = 0; r < count; ++r) {
@@ -150,14 +150,19 @@ TEST_P(Attention, BatchMatesChangeNoBit) {
     row += count;
   }
   Matrix together(12, q.view.cols);
-  attend(bench_, shape, q.view, together.view, spans);
-  EXPECT_EQ(bits(together), alone);
+  attend(bench, shape, q.view, together.view, spans);
+  EXPECT_EQ(bits(together), alone) << shape;
+}
+
+TEST_P(Attention, BatchMatesChangeNoBit) {
+  for (const CacheDtype dtype : all_cache_dtypes) expect_batch_mates_change_nothing(bench_, dtype);
 }
 
 TEST_P(Attention, TheNumberOfThreadsChangesNoBit) {
   Random random(26);
   for (const int window : {0, 1500}) {
-    const Shape shape{CacheDtype::bf16, 3, 1, 64, 4, window, 0.0F};
+    const CacheDtype dtype = window == 0 ? CacheDtype::bf16 : CacheDtype::q8_0;
+    const Shape shape{dtype, 3, 1, 64, 4, window, 0.0F};
     const int length = 3300;
     const Inputs in(shape, length, random);
     Sequence sequence(shape.cache(), length, random);
@@ -181,7 +186,8 @@ TEST_P(Attention, TheNumberOfThreadsChangesNoBit) {
 TEST_P(Attention, TheNumberOfThreadsChangesNoBitOfAPrompt) {
   Random random(33);
   for (const int window : {0, 70}) {
-    const Shape shape{CacheDtype::bf16, 9, 3, 64, 4, window, 0.0F};
+    const CacheDtype dtype = window == 0 ? CacheDtype::q8_0 : CacheDtype::bf16;
+    const Shape shape{dtype, 9, 3, 64, 4, window, 0.0F};
     const int length = 150;
     const Inputs in(shape, length, random);
     const auto expected = in_chunks(bench_, shape, in, {length});
@@ -195,9 +201,9 @@ TEST_P(Attention, TheNumberOfThreadsChangesNoBitOfAPrompt) {
 
 TEST_P(Attention, GarbageInUnseenRowsNeverLeaks) {
   Random random(27);
-  for (const CacheDtype dtype : {CacheDtype::bf16, CacheDtype::f32}) {
+  for (const CacheDtype dtype : all_cache_dtypes) {
     for (const int window : {0, 40}) {
-      const Shape shape{dtype, 4, 2, 80, 1, window, 0.0F};
+      const Shape shape = fitted({dtype, 4, 2, 80, 1, window, 0.0F});
       const int length = 150;
       const Inputs in(shape, length, random);
       Sequence sequence(shape.cache(), length, random);
@@ -219,7 +225,8 @@ TEST_P(Attention, GarbageInUnseenRowsNeverLeaks) {
 TEST_P(Attention, BlocksBeforeTheWindowMayBeGone) {
   Random random(28);
   for (const int block_units : {1, 4}) {
-    const Shape shape{CacheDtype::bf16, 2, 1, 64, block_units, 100, 0.0F};
+    const CacheDtype dtype = block_units == 1 ? CacheDtype::q8_0 : CacheDtype::bf16;
+    const Shape shape{dtype, 2, 1, 64, block_units, 100, 0.0F};
     const int length = 1300;
     const Inputs in(shape, length, random);
     Sequence sequence(shape.cache(), length, random);
@@ -240,19 +247,24 @@ TEST_P(Attention, BlocksBeforeTheWindowMayBeGone) {
 
 TEST_P(Attention, TheFirstWriteIntoAUnitClearsIt) {
   Random random(29);
-  for (const CacheDtype dtype : {CacheDtype::bf16, CacheDtype::f32}) {
-    const Shape shape{dtype, 2, 2, 10, 1, 0, 0.0F};
+  for (const CacheDtype dtype : all_cache_dtypes) {
+    const Shape shape = fitted({dtype, 2, 2, 10, 1, 0, 0.0F});
     const Inputs in(shape, 35, random);
     Sequence sequence(shape.cache(), 48, random);
     Matrix out(35, in.q.view.cols);
     step(bench_, shape, sequence, in, 0, 35, out);
     const tensor::UnitLayout unit = shape.cache().unit;
     for (int p = 35; p < 48; ++p) {
-      for (int d = 0; d < 10; ++d) {
-        const std::size_t k = unit.head_bytes() + unit.k_index(p % 16, d) * unit.element_size();
-        const std::size_t v = unit.head_bytes() + unit.v_index(p % 16, d) * unit.element_size();
+      for (int d = 0; d < shape.head_dim; ++d) {
+        std::size_t k = unit.head_bytes() + unit.k_index(p % 16, d) * unit.element_size();
+        std::size_t v = unit.head_bytes() + unit.v_index(p % 16, d) * unit.element_size();
         ASSERT_EQ(sequence.slot(sequence.k_blocks, p)[k], std::byte{0});
         ASSERT_EQ(sequence.slot(sequence.v_blocks, p)[v], std::byte{0});
+        if (!unit.has_scales()) continue;
+        k = unit.head_bytes() + unit.element_bytes() + unit.k_scale_index(p % 16, d) * 2;
+        v = unit.head_bytes() + unit.element_bytes() + unit.v_scale_index(p % 16, d) * 2;
+        ASSERT_EQ(sequence.slot(sequence.k_blocks, p)[k + 1], std::byte{0});
+        ASSERT_EQ(sequence.slot(sequence.v_blocks, p)[v + 1], std::byte{0});
       }
     }
   }
@@ -262,7 +274,7 @@ TEST_P(Attention, TheFirstWriteIntoAUnitClearsIt) {
 /// so are the dimensions of q and k in reverse order, for every query.
 TEST_P(Attention, AReorderedSumIsSeenInTheBits) {
   Random random(30);
-  for (const CacheDtype dtype : {CacheDtype::bf16, CacheDtype::f32}) {
+  for (const CacheDtype dtype : all_cache_dtypes) {
     const Shape shape{dtype, 1, 1, 64, 1, 0, 0.0F};
     const int length = 300;
     const Inputs in(shape, length, random);

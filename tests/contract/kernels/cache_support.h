@@ -8,7 +8,7 @@
 
 namespace baton::kernels {
 
-/// Bytes of 0xff: a NaN in bf16 and in f32.
+/// Bytes of 0xff: a NaN in bf16, in f32 and in the scales of q8_0.
 inline constexpr int nan_byte = 0xff;
 
 /// One sequence's blocks, scattered over an arena that holds NaNs until it is written.
@@ -55,6 +55,11 @@ struct Sequence {
         std::memset(slot(k_blocks, position) + offset + unit.k_index(at, d) * size, nan_byte, size);
         std::memset(slot(v_blocks, position) + offset + unit.v_index(at, d) * size, nan_byte, size);
       }
+      const std::size_t scales = offset + unit.element_bytes();
+      for (int d = 0; d < unit.scales_per_position() * tensor::scale_channels; ++d) {
+        std::memset(slot(k_blocks, position) + scales + unit.k_scale_index(at, d) * 2, nan_byte, 2);
+        std::memset(slot(v_blocks, position) + scales + unit.v_scale_index(at, d) * 2, nan_byte, 2);
+      }
     }
   }
 
@@ -77,6 +82,15 @@ struct Shape {
 
   CacheGeometry cache() const { return {{dtype, kv_heads, head_dim}, block_units}; }
 };
+
+/// The shape with heads that its cache can hold.
+inline Shape fitted(Shape shape) {
+  constexpr int channels = tensor::scale_channels;
+  if (shape.cache().unit.has_scales()) {
+    shape.head_dim = (shape.head_dim + channels - 1) / channels * channels;
+  }
+  return shape;
+}
 
 inline std::ostream& operator<<(std::ostream& out, const Shape& s) {
   return out << name(s.dtype) << " heads " << s.heads << '/' << s.kv_heads << " dim " << s.head_dim

@@ -22,6 +22,9 @@ inline constexpr DType all_dtypes[] = {DType::f32,  DType::f16,  DType::bf16, DT
                                        DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0,
                                        DType::q4_k, DType::q5_k, DType::q6_k};
 
+inline constexpr CacheDtype all_cache_dtypes[] = {CacheDtype::bf16, CacheDtype::f32,
+                                                  CacheDtype::q8_0};
+
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}

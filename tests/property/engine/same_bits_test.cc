@@ -18,6 +18,7 @@ namespace {
 struct Case {
   const char* name;
   test::RandomModel model;
+  tensor::CacheDtype cache = tensor::CacheDtype::bf16;
 };
 
 std::vector<Case> cases() {
@@ -56,6 +57,15 @@ std::vector<Case> cases() {
         .window = 24,
         .tied_output = true,
         .seed = 4}},
+      {"llama_q4_1_cache_of_q8_0",
+       {.type = GgmlType::q4_1,
+        .width = 96,
+        .heads = 3,
+        .kv_heads = 1,
+        .head_dim = 64,
+        .window = 40,
+        .seed = 5},
+       tensor::CacheDtype::q8_0},
   };
 }
 
@@ -122,7 +132,11 @@ class SameBits : public testing::TestWithParam<Parameter> {
   };
 
   static LocalOptions options(std::int64_t positions, std::int64_t chunk_rows) {
-    return {.cache = {.positions = positions, .block_units = 1, .sequences = 4, .chunk_rows = 128},
+    return {.cache = {.positions = positions,
+                      .block_units = 1,
+                      .dtype = GetParam().model.cache,
+                      .sequences = 4,
+                      .chunk_rows = 128},
             .token_budget = 128,
             .chunk_rows = chunk_rows,
             .poison_freed = true};

@@ -73,6 +73,19 @@ TEST(Options, CompleteReadsSamplingAndEngineOptions) {
   EXPECT_EQ(complete.engine.chunk_rows, 32);
 }
 
+TEST(Options, EveryCacheDtypeIsTakenByItsNameAndNoOther) {
+  for (const auto& [name, dtype] : tensor::cache_dtypes()) {
+    EXPECT_EQ(tensor::name(dtype), name);
+    const auto bench = parsed<BenchEngineOptions>({"bench", "engine", "--cache-dtype", name});
+    EXPECT_EQ(bench.engine.cache_dtype, dtype);
+  }
+  for (const char* wrong : {"q4_0", "7", ""}) {
+    const Stop stop = refused({"complete", "x", "--local", "--cache-dtype", wrong});
+    EXPECT_EQ(stop.code, 64);
+    EXPECT_THAT(stop.text, HasSubstr("--cache-dtype"));
+  }
+}
+
 TEST(Options, ExactlyOneSourceOfPromptsIsTaken) {
   for (const auto& arguments :
        std::vector<std::vector<std::string>>{{"complete"},

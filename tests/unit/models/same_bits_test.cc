@@ -71,6 +71,7 @@ struct Way {
   std::vector<int> chunks;   ///< token counts of the steps, in all the sequence's length
   int mates = 0;             ///< other sequences in every step
   bool drop_blocks = false;  ///< blocks that no later token sees leave before each step
+  tensor::CacheDtype cache = tensor::CacheDtype::bf16;
 };
 
 std::vector<int> random_chunks(int length, int largest, std::mt19937_64& random) {
@@ -84,7 +85,8 @@ std::vector<int> random_chunks(int length, int largest, std::mt19937_64& random)
 Outcome run(Model& model, const std::vector<TokenId>& tokens, const Way& way, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto length = static_cast<std::int64_t>(tokens.size());
-  CachedRun cached(model, {.block_units = way.block_units,
+  CachedRun cached(model, {.dtype = way.cache,
+                           .block_units = way.block_units,
                            .sequences = way.mates + 1,
                            .positions = 2 * length,
                            .seed = seed});
@@ -128,6 +130,7 @@ struct Shape {
   const char* name;
   test::RandomModel model;
   int tokens;
+  tensor::CacheDtype cache = tensor::CacheDtype::bf16;
 
   friend void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
 };
@@ -170,6 +173,21 @@ const Shape shapes[] = {
       .window = 33,
       .tied_output = true},
      140},
+    {"cache_of_q8_0",
+     {.type = GgmlType::q8_0, .width = 96, .heads = 3, .kv_heads = 1, .head_dim = 64, .window = 21},
+     83,
+     tensor::CacheDtype::q8_0},
+    {"gemma_cache_of_q8_0",
+     {.family = "gemma3",
+      .type = GgmlType::q4_1,
+      .layers = 3,
+      .width = 64,
+      .heads = 6,
+      .kv_heads = 2,
+      .head_dim = 96,
+      .window = 33},
+     70,
+     tensor::CacheDtype::q8_0},
 };
 
 class EveryShape : public testing::TestWithParam<Shape> {
@@ -177,6 +195,7 @@ class EveryShape : public testing::TestWithParam<Shape> {
   void SetUp() override {
     tokens_ = test::random_tokens(GetParam().tokens, GetParam().model.vocabulary, 7);
     whole_.chunks = {static_cast<int>(tokens_.size())};
+    whole_.cache = GetParam().cache;
   }
 
   const modelfile::ModelFile file_ = test::make_random_model(GetParam().model);
@@ -214,7 +233,7 @@ TEST_P(EveryShape, gives_the_same_bits_in_any_chunks_beside_any_batch_mates) {
     const Outcome expected = run(*model, tokens_, whole_, 1);
     for (const int mates : {0, 1, 4}) {
       for (const int largest : {7, 40}) {
-        Way way;
+        Way way = whole_;
         way.chunks = random_chunks(static_cast<int>(tokens_.size()), largest, random);
         way.mates = mates;
         way.block_units = mates == 1 ? 1 : 4;
@@ -233,7 +252,7 @@ TEST_P(WindowedShape, gives_the_same_bits_without_the_blocks_before_its_window) 
     Loaded model(file_, set, 2);
     Outcome expected = run(*model, tokens_, whole_, 1);
     expected.cache.clear();
-    Way way;
+    Way way = whole_;
     way.chunks = random_chunks(static_cast<int>(tokens_.size()), 5, random);
     way.drop_blocks = true;
     way.block_units = 1;

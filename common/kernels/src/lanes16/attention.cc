@@ -161,7 +161,7 @@ void AttentionDriver::run_split(const AttentionArgs& args) {
 
 void AttentionDriver::check(const AttentionArgs& args) const {
   const tensor::UnitLayout& unit = args.cache.unit;
-  BATON_CHECK(unit.head_dim > 0 && unit.head_dim % 2 == 0 && unit.head_dim <= max_head_dim);
+  BATON_CHECK(unit.head_dim > 0 && unit.valid() && unit.head_dim <= max_head_dim);
   BATON_CHECK(unit.kv_heads > 0 && args.heads % unit.kv_heads == 0);
   for (const RowSpan& span : args.spans) {
     if (span.count == 0) continue;

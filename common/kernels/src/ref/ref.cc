@@ -4,8 +4,8 @@
 
 #include "baton/base/check.h"
 
+#include "cached_value.h"
 #include "composed.h"
-#include "half.h"
 #include "kv_cache.h"
 #include "sets.h"
 
@@ -168,11 +168,6 @@ class Ref final : public Composed {
     const auto head_size = static_cast<std::size_t>(cached.count * unit.head_dim);
     cached.k.resize(head_size * unit.kv_heads);
     cached.v.resize(head_size * unit.kv_heads);
-    const auto element = [&unit](const std::byte* head, std::size_t index) {
-      return unit.dtype == tensor::CacheDtype::f32
-                 ? load<float>(head + index * 4)
-                 : bf16_to_f32(load<std::uint16_t>(head + index * 2));
-    };
     pool_.run(unit.kv_heads, [&](int head) {
       float* k = cached.k.data() + head_size * head;
       float* v = cached.v.data() + head_size * head;
@@ -182,8 +177,8 @@ class Ref final : public Composed {
         const std::byte* v_head = unit_of(args.cache, span.kv.v, key) + offset;
         const int slot = static_cast<int>(key % tensor::unit_positions);
         for (int d = 0; d < unit.head_dim; ++d) {
-          *k++ = element(k_head, unit.k_index(slot, d));
-          *v++ = element(v_head, unit.v_index(slot, d));
+          *k++ = cached_value(unit, tensor::KvPart::k, k_head, slot, d);
+          *v++ = cached_value(unit, tensor::KvPart::v, v_head, slot, d);
         }
       }
     });

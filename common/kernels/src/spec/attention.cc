@@ -1,4 +1,5 @@
 // Attention of the class: one query at a time, tile after tile inside a segment.
+#include "cached_value.h"
 #include "kv_cache.h"
 #include "spec/spec.h"
 
@@ -43,13 +44,20 @@ class SegmentPass {
     return narrow_ ? step_bf16(sum, a, b) : step_f32(sum, a, b);
   }
 
+  /// Step s of a key: two bf16, or the float that it stands for.
+  std::uint32_t key_word(const std::byte* k, int slot, int s) const {
+    if (!narrow_) {
+      return std::bit_cast<std::uint32_t>(cached_value(unit_, tensor::KvPart::k, k, slot, s));
+    }
+    return load<std::uint32_t>(k + unit_.k_index(slot, 2 * s) * 2);
+  }
+
   float score(std::int64_t key) const {
     const std::byte* k = head(task_.kv.k, key);
     const int slot = static_cast<int>(key % unit_positions);
     float sum = 0;
     for (int s = 0; s < unit_.head_dim / unit_.pair(); ++s) {
-      const std::size_t word = static_cast<std::size_t>(s * unit_positions + slot);
-      sum = step(sum, load<std::uint32_t>(k + word * 4), q_[s]);
+      sum = step(sum, key_word(k, slot, s), q_[s]);
     }
     const float scaled = sum * task_.scale;
     return task_.softcap > 0 ? soft_cap(scaled, task_.softcap) : scaled;
@@ -58,9 +66,10 @@ class SegmentPass {
   /// The cached value as it enters the sum: +0 for a masked key, whatever the memory holds.
   std::uint32_t value_bits(std::int64_t key, int d) const {
     if (!visible(key)) return 0;
-    const std::size_t at = unit_.v_index(static_cast<int>(key % unit_positions), d);
+    const int slot = static_cast<int>(key % unit_positions);
     const std::byte* v = head(task_.kv.v, key);
-    return narrow_ ? load<std::uint16_t>(v + at * 2) : load<std::uint32_t>(v + at * 4);
+    if (narrow_) return load<std::uint16_t>(v + unit_.v_index(slot, d) * 2);
+    return std::bit_cast<std::uint32_t>(cached_value(unit_, tensor::KvPart::v, v, slot, d));
   }
 
   void tile(std::int64_t begin) {

@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace baton::tensor {
 
@@ -34,9 +37,10 @@ const DTypeInfo& info(DType dtype);
 std::size_t row_bytes(DType dtype, std::size_t columns);
 
 /// Element type of cached keys and values; part of the fingerprint.
-enum class CacheDtype : std::uint8_t { bf16 = 1, f32 = 2 };
+enum class CacheDtype : std::uint8_t { bf16 = 1, f32 = 2, q8_0 = 3 };
 
 std::string_view name(CacheDtype dtype);
-std::size_t element_bytes(CacheDtype dtype);
+/// All of them by name, for tables of options.
+std::vector<std::pair<std::string, CacheDtype>> cache_dtypes();
 
 }  // namespace baton::tensor
