@@ -1,6 +1,7 @@
 // The probe: what every set of a class must answer with the same bits. It runs every operation on
 // small fixed inputs that reach what differs between machines: partial vectors, partial units and
 // tiles, windows, denormals, signed zeros, values that overflow exp.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -78,6 +79,8 @@ class Probe {
       attention(dtype, 64, 0, 0.0F);
       attention(dtype, 10, 70, 30.0F);
     }
+    attention(tensor::CacheDtype::q8_0, 64, 0, 0.0F);
+    attention(tensor::CacheDtype::q8_0, 96, 70, 30.0F);
     const XXH128_hash_t hash = XXH3_128bits(bytes_.data(), bytes_.size());
     return {hash.high64, hash.low64};
   }
@@ -181,6 +184,7 @@ class Probe {
     const KvBlocks blocks{k_blocks, v_blocks};
     constexpr int length = 1035;
     const Matrix k_rows(length, 2 * head_dim, 11);
+    std::fill_n(k_rows.view.row(7), head_dim, 0x1p-101F);  // a scale of zero
     const Matrix v_rows(length, 2 * head_dim, 12);
     const RowSpan all{0, length, 0, blocks};
     kernels_.write_kv(cache, k_rows.view, v_rows.view, {&all, 1});
