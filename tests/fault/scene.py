@@ -20,8 +20,8 @@ STATES = ("queued", "prefilling", "transferring", "decoding")
 # is freed because somebody said so.
 LEASE_S, NO_LEASE_S = 2, 600
 # Small steps make states long enough to be met; a prompt that was asked before would be computed
-# too fast, were its cache kept.
-PREFILL = {"token_budget": 64, "chunk_rows": 64, "no_prefix_cache": True}
+# too fast and not be sent, were its cache kept.
+PREFILL = {"token_budget": 64, "chunk_rows": 64}
 # Deadlines that are met by what is healthy, on a slow machine, too.
 ROUTER = {"handoff_wait": "60s" if SANITIZER else "20s", "grant_wait": "10s"}
 
@@ -35,7 +35,7 @@ def fault_cluster(folder, prefill: int = 1, decode: int = 1, transports: str = "
     lease = {"lease": f"{lease_s}s"}
     return Cluster(folder, prefill=prefill, decode=decode, prefill_options=PREFILL,
                    worker_options={**lease, "cache_tokens": 16384, "transports": transports,
-                                   "drain_grace": "600s"},
+                                   "no_prefix_cache": True, "drain_grace": "600s"},
                    router_options={**lease, **ROUTER, "drain_grace": "600s",
                                    **(router_options or {})})
 

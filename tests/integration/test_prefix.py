@@ -1,12 +1,12 @@
 """The prefix cache: what was computed before is not computed again, changes no bit, and is told."""
 
-import json
 import subprocess
 
 import pytest
 
-from support.cluster import COMPLETIONS, Cluster, default_model
-from support.process import BUILD
+from support.build import BUILD
+from support.cluster import COMPLETIONS, Cluster
+from support.local import local_answers
 
 BLOCK = 64
 
@@ -18,19 +18,18 @@ def ids(count: int, kind: int = 1) -> list[int]:
 # (request, its tokens that a prefill node has computed before), in the order of sending.
 PROMPTS = [(ids(700), 0), (ids(700), 640), (ids(640) + ids(100, 2), 640), (ids(640), 576),
            (ids(130) + ids(60, 3), 128), (ids(30), 0), (ids(30), 0), (ids(63), 0), (ids(65), 64)]
+# Tokens of them that the decode node holds: all whole blocks, for it computes none of them.
+HELD = [0, 640, 640, 640, 128, 0, 0, 0, 64]
+LAYERS, UNIT, UNIT_BYTES = 30, 16, 16 * 3 * 64 * 2
 
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    """Each prompt in one process that keeps nothing between two of them."""
-    batch = tmp_path_factory.mktemp("local") / "batch.jsonl"
-    batch.write_text("".join(json.dumps({"prompt": prompt, "max_tokens": 8}) + "\n"
-                             for prompt, _ in PROMPTS))
-    done = subprocess.run(
-        [BUILD / "bin/baton", "complete", "--local", "--model", default_model(), "--batch", batch,
-         "--json", "--logits-digest", "--ignore-eos", "--temperature", "0", "--no-prefix-cache"],
-        capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return local_answers(tmp_path_factory.mktemp("local"), [prompt for prompt, _ in PROMPTS])
+
+
+def units_of(tokens: int) -> int:
+    return 2 * LAYERS * -(-tokens // UNIT)
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +60,38 @@ def test_MET08_MET09_hits_are_exact_told_and_change_no_bit(cluster, reference):
     assert grown("baton_forward_rows_total", phase="prefill") == asked - hits
     cluster.wait_baseline()
     assert node.metrics().value("baton_cache_prefix_blocks", group="0") > 0
+
+
+def test_what_the_decode_node_holds_is_not_sent_and_changes_no_bit(tmp_path, reference):
+    with Cluster(tmp_path) as cluster:
+        for (prompt, _), held, expected in zip(PROMPTS, HELD, reference, strict=True):
+            out = cluster.complete(prompt, max_tokens=8, ignore_eos=True)
+            handoff = out.trace["handoff"]
+            assert handoff["held_units"] == units_of(held)
+            assert handoff["units"] == units_of(len(prompt)) - units_of(held)
+            assert handoff["bytes"] == handoff["units"] * UNIT_BYTES
+            assert out.trace["decode"]["prompt_rows"] == 0
+            assert out.trace["attempts"] == 1
+            assert out.trace["token_ids"] == expected["token_ids"]
+            assert out.trace["logits_digests"] == expected["logits_digests"]
+        node, router = cluster.decode[0].metrics(), cluster.router.metrics()
+        sent = sum(units_of(len(prompt)) for prompt, _ in PROMPTS) - units_of(sum(HELD))
+        assert node.value("baton_handoff_bytes_total", direction="received") == sent * UNIT_BYTES
+        assert node.value("baton_prefix_cache_hit_tokens_total") == sum(HELD)
+        assert router.value("baton_handoff_held_units_total") == units_of(sum(HELD))
+        cluster.wait_baseline()
+
+
+def test_the_next_turn_holds_what_the_decode_node_generated(tmp_path):
+    with Cluster(tmp_path) as cluster:
+        first = cluster.complete(ids(100, 5), max_tokens=60, ignore_eos=True)
+        prompt = ids(100, 5) + first.trace["token_ids"] + ids(10, 6)
+        out = cluster.complete(prompt, max_tokens=8, ignore_eos=True)
+        assert out.trace["handoff"]["held_units"] == units_of(128)
+        (expected,) = local_answers(tmp_path, [prompt])
+        assert out.trace["logits_digests"] == expected["logits_digests"]
+        assert out.trace["attempts"] == 1
+        cluster.wait_baseline()
 
 
 def test_a_stream_reports_its_hit_in_usage(cluster):

@@ -79,8 +79,12 @@ void Simulation::submit(int number) {
   if (!router->second.alive) return after(50ms, [this, number] { submit(number); });
   router::Submission submission;
   submission.id = {options_.seed, static_cast<std::uint64_t>(number) + 1};
-  if (chance(options_.shared_prompt_chance)) submission.work.prompt_ids = shared_ids(random_());
-  const std::size_t longest = chance(0.2) ? 300 - submission.work.prompt_ids.size() : 60;
+  constexpr std::size_t longest_prompt = 300;
+  if (chance(options_.shared_prompt_chance)) {
+    submission.work.prompt_ids = chance(0.3) ? turn_before(longest_prompt) : shared_ids(random_());
+  }
+  const std::size_t left = longest_prompt - submission.work.prompt_ids.size();
+  const std::size_t longest = chance(0.2) ? left : std::min<std::size_t>(left, 60);
   const std::size_t length = 1 + random_() % longest;
   for (std::size_t i = 0; i < length; ++i) {
     submission.work.prompt_ids.push_back(static_cast<TokenId>(1 + random_() % (vocabulary - 1)));
@@ -95,6 +99,7 @@ void Simulation::submit(int number) {
   Client& client = clients_[id];
   client.router = router->first;
   client.submitted = now_;
+  client.prompt = submission.work.prompt_ids;
   client.expected = expected_tokens(submission.work.prompt_ids, sampling.max_tokens);
   if (options_.drop_chance > 0 && chance(options_.drop_chance)) {
     client.drop_after = static_cast<int>(random_() % 12);
@@ -103,6 +108,18 @@ void Simulation::submit(int number) {
   settle(router->second);
   if (!chance(options_.cancel_chance)) return;
   after(between(0ms, 400ms), [this, id] { drop(id); });
+}
+
+/// What one of the clients has asked and was answered, when the next turn is shorter than this.
+std::vector<TokenId> Simulation::turn_before(std::size_t longest) {
+  if (clients_.empty()) return {};
+  auto at = clients_.begin();
+  std::advance(at, static_cast<std::ptrdiff_t>(random_() % clients_.size()));
+  const Client& before = at->second;
+  std::vector<TokenId> out = before.prompt;
+  out.insert(out.end(), before.got.begin(), before.got.end());
+  if (out.size() >= longest) out.clear();
+  return out;
 }
 
 void Simulation::drop(RequestId id) {

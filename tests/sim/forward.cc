@@ -97,6 +97,18 @@ Unit* Simulation::unit_at(Worker& w, const engine::Sequence& sequence, std::int6
   return block < 0 ? nullptr : &w.memory.unit(group, index, component, block, unit % block_units);
 }
 
+void Simulation::check_unshared(Worker& w, const engine::Sequence& sequence, std::int64_t position,
+                                std::uint32_t layer) {
+  const int group = static_cast<int>(place_of(layer).first);
+  const auto index = static_cast<std::size_t>(position / unit_positions / block_units);
+  const std::int32_t block = sequence.blocks().group(group).blocks().at(index);
+  // The planted bug indexes blocks before they are whole; it shows where they are read.
+  if (options_.plant == Plant::index_unfinished) return;
+  if (w.core->pools().is_indexed(group, block)) {
+    violation(w.name + ": a row is written into a block that others may hold");
+  }
+}
+
 void Simulation::write_cache(Worker& w, engine::SequenceId id, std::int64_t first,
                              std::int64_t count, std::uint32_t layer) {
   const engine::Sequence& sequence = *w.core->table().find(id);
@@ -107,6 +119,7 @@ void Simulation::write_cache(Worker& w, engine::SequenceId id, std::int64_t firs
     for (int component = 1; component <= 2; ++component) {
       Unit* unit = unit_at(w, sequence, p, layer, component);
       if (unit == nullptr) continue;  // dropped by the window
+      check_unshared(w, sequence, p, layer);
       if (p % unit_positions == 0) unit->assign(unit_positions, 0);
       (*unit)[static_cast<std::size_t>(p % unit_positions)] = cached_value(hash, layer, component);
     }

@@ -53,6 +53,7 @@ void Simulation::drive(Worker& w, handoff::CommitSource& c) {
   w.sender->commit(c.source, c.first_index, c.tokens, c.sampled_at, now_);
 }
 void Simulation::drive(Worker& w, handoff::SetTarget& c) {
+  if (options_.plant == Plant::send_held) hold_nothing(c.grant);
   w.sender->target(c.source, c.key, c.node, c.epoch, c.grant, now_);
 }
 void Simulation::drive(Worker& w, handoff::AbortSource& c) {
@@ -61,8 +62,33 @@ void Simulation::drive(Worker& w, handoff::AbortSource& c) {
   }
   w.sender->abort(c.source);
 }
+/// The planted bug: what is shared is received once more.
+void Simulation::hold_nothing(protocol::Grant& grant) {
+  for (protocol::GrantGroup& group : grant.groups) group.held_units = 0;
+}
+
+/// A block that is held for the first time may be another one than its key says.
 void Simulation::drive(Worker& w, handoff::OpenGrant& c) {
+  if (options_.plant == Plant::send_held) hold_nothing(c.grant);
+  for (const protocol::GrantGroup& group : c.grant.groups) outcome_.held_units += group.held_units;
+  for (const handoff::Receiver::HeldBlock& held : w.receiver->undigested(c.grant)) {
+    std::vector<Digest128> contents = digest(w, held.pieces);
+    if (options_.wrong_held_chance > 0 && chance(options_.wrong_held_chance)) {
+      ++outcome_.wrong_held;
+      if (options_.plant == Plant::trust_held) {
+        w.memory.unit(held.pieces.front(), 0)[0] ^= 1;
+      } else {
+        contents.front().low ^= 1;
+      }
+    }
+    w.receiver->digested(held, contents);
+  }
   w.receiver->open(c.key, c.grant, std::move(c.blocks));
+}
+
+void Simulation::execute(Worker& w, handoff::HeldUnitsDiffer& e) {
+  if (options_.plant == Plant::keep_wrong_held) return;
+  to_core(w, e);
 }
 void Simulation::drive(Worker& w, handoff::CloseGrant& c) {
   if (options_.plant == Plant::skip_quarantine) {
@@ -131,6 +157,10 @@ void Simulation::offered(Worker& to, TransferId offer, LinkId link) {
 }
 
 void Simulation::execute(Worker& w, handoff::AcceptUnits& e) {
+  for (const handoff::Piece& piece : e.pieces) {
+    if (!w.core->pools().is_indexed(static_cast<int>(piece.group), piece.block)) continue;
+    violation(w.name + ": a receive into a block that others may hold");
+  }
   on_worker(w, latency(w), [this, &w, e, tickets = tickets_of(w, e.pieces)] {
     if (transfers_.contains(e.offer) && tickets_of(w, e.pieces) != tickets) {
       violation(w.name + ": a receive into a block that was freed");

@@ -69,6 +69,7 @@ struct Transfer {
 
 struct Client {
   std::string router;
+  std::vector<TokenId> prompt;
   std::vector<TokenId> expected;
   std::vector<TokenId> got;
   Instant submitted;

@@ -47,6 +47,7 @@ void add_up(Outcome& sum, const Outcome& outcome) {
   sum.router_kills += outcome.router_kills;
   sum.cuts += outcome.cuts;
   sum.flips += outcome.flips;
+  sum.wrong_held += outcome.wrong_held;
   sum.stops += outcome.stops;
   sum.duplicates += outcome.duplicates;
   sum.preemptions += outcome.preemptions;
@@ -54,6 +55,7 @@ void add_up(Outcome& sum, const Outcome& outcome) {
   sum.leases_expired += outcome.leases_expired;
   sum.orphans_freed += outcome.orphans_freed;
   sum.prefix_hit_tokens += outcome.prefix_hit_tokens;
+  sum.held_units += outcome.held_units;
   sum.ended_at_s = std::max(sum.ended_at_s, outcome.ended_at_s);
   for (const auto& [reason, count] : outcome.failures) sum.failures[reason] += count;
   for (const auto& [reason, count] : outcome.attempt_reasons) sum.attempt_reasons[reason] += count;
@@ -64,10 +66,11 @@ void print(const Outcome& sum) {
   std::printf(
       "%d finished, %d failed, %d dropped, %d attempts, %d kills, %d router kills, %d cuts, "
       "%d flips, %d stops, %d duplicates, %d preemptions, %d refused, %d leases, %d orphans, "
-      "%lld prefix tokens, longest %.1f s\n",
+      "%lld prefix tokens, %lld held units, %d wrong, longest %.1f s\n",
       sum.finished, sum.failed, sum.dropped, sum.attempts, sum.kills, sum.router_kills, sum.cuts,
       sum.flips, sum.stops, sum.duplicates, sum.preemptions, sum.refused_units, sum.leases_expired,
-      sum.orphans_freed, static_cast<long long>(sum.prefix_hit_tokens), sum.ended_at_s);
+      sum.orphans_freed, static_cast<long long>(sum.prefix_hit_tokens),
+      static_cast<long long>(sum.held_units), sum.wrong_held, sum.ended_at_s);
   for (const auto& [reason, count] : sum.failures) {
     std::printf("  failed, %s: %d\n", std::string(info(reason).label).c_str(), count);
   }
@@ -97,6 +100,7 @@ TEST(Sim, WithoutFaultsEveryRequestFinishesInOneAttempt) {
   const Outcome sum = sum_over_seeds({});
   EXPECT_EQ(sum.attempts, 0);
   EXPECT_GT(sum.prefix_hit_tokens, 0);
+  EXPECT_GT(sum.held_units, 0);
 }
 
 TEST(Sim, ASmallDecodePoolPreemptsAndStillGivesTheSameTokens) {
@@ -158,6 +162,19 @@ TEST(Sim, FlippedBitsNeverReachADecodeStep) {
   options.flip_chance = 0.1;
   const Outcome sum = sum_over_seeds(options);
   EXPECT_GT(sum.flips, 0);
+}
+
+/// A decode node takes part of a prompt from its own prefix cache; should that be wrong, the commit
+/// is refused, and the next attempt brings everything.
+TEST(Sim, HeldUnitsThatDifferAreNeverDecodedOnAndAreSentTheNextTime) {
+  Options options;
+  options.wrong_held_chance = 0.3;
+  options.requests = 120;
+  options.decode_blocks = 24;
+  options.thread_latency = std::chrono::milliseconds(1);
+  const Outcome sum = sum_over_seeds(options);
+  EXPECT_GT(sum.wrong_held, 0);
+  EXPECT_GT(sum.attempt_reasons.at(Reason::held_units_differ), 0);
 }
 
 TEST(Sim, ClientsThatLeaveAfterAnyMessageLeaveNothingBehind) {
@@ -226,6 +243,7 @@ TEST(Sim, ASecondDecodeNodeMakesACrowdWaitLess) {
   options.prefill_blocks = 128;
   options.requests = 200;
   options.thread_latency = std::chrono::milliseconds(1);
+  options.shared_prompt_chance = 0;  // one node would keep each of them once, two twice
   options.decode_nodes = 1;
   const Outcome one = World(options).run();
   options.decode_nodes = 2;
@@ -322,13 +340,16 @@ TEST_P(PlantedBug, IsFoundByASeedAndTheSameWorldWithoutItIsClean) {
   std::uint64_t found = 0;
   for (options.seed = 1; options.seed <= 60 && found == 0; ++options.seed) {
     options.plant = GetParam().plant;
-    if (!World(options).run().violations.empty()) found = options.seed;
+    const Outcome outcome = World(options).run();
+    if (!outcome.violations.empty() || outcome.failed > 0) found = options.seed;
   }
   ASSERT_NE(found, 0U);
   options.seed = found;
   options.plant = Plant::nothing;
   options.log = std::getenv("BATON_SIM_LOG") != nullptr;
-  EXPECT_THAT(World(options).run().violations, testing::IsEmpty());
+  const Outcome clean = World(options).run();
+  EXPECT_THAT(clean.violations, testing::IsEmpty());
+  EXPECT_EQ(clean.failed, 0) << describe(options, clean);
 }
 
 void many_drops(Options& options) {
@@ -336,6 +357,11 @@ void many_drops(Options& options) {
   options.requests = 120;
   options.prefill_blocks = 24;
   options.decode_blocks = 20;
+}
+
+void wrong_held(Options& options) {
+  options.wrong_held_chance = 0.3;
+  options.requests = 120;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -364,6 +390,13 @@ INSTANTIATE_TEST_SUITE_P(
                               options.drop_chance = 0.5;
                             }},
                     Planted{"IndexedBeforeTheStepHasEnded", Plant::index_unfinished, many_drops},
+                    Planted{"HeldUnitsTrusted", Plant::trust_held, wrong_held},
+                    Planted{"WrongHeldUnitsStayIndexed", Plant::keep_wrong_held,
+                            [](Options& options) {
+                              wrong_held(options);
+                              options.decode_nodes = 1;  // no other would have it right
+                            }},
+                    Planted{"HeldUnitsReceivedAgain", Plant::send_held, [](Options&) {}},
                     Planted{"LowerLegsAccepted", Plant::accept_lower_legs,
                             [](Options& options) {
                               options.duplicate_chance = 0.1;

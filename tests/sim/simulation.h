@@ -97,6 +97,7 @@ class Simulation {
   void drive(Worker& w, handoff::AbortSource& c);
   void drive(Worker& w, handoff::OpenGrant& c);
   void drive(Worker& w, handoff::CloseGrant& c);
+  static void hold_nothing(protocol::Grant& grant);
   void to_core(Worker& w, worker::DriverEvent event);
   void note_freed(Worker& w);
   std::vector<std::uint64_t> tickets_of(Worker& w, const std::vector<handoff::Piece>& pieces);
@@ -116,6 +117,7 @@ class Simulation {
   void execute(Worker& w, handoff::RefuseCommit& e) { to_pair(w, e.link, e.message); }
   void execute(Worker& w, handoff::CommitVerified& e) { to_core(w, e); }
   void execute(Worker& w, handoff::GrantClosed& e) { to_core(w, e); }
+  void execute(Worker& w, handoff::HeldUnitsDiffer& e);
   void offered(Worker& to, TransferId offer, LinkId link);
   void copy(Worker& w, TransferId offer, const std::vector<handoff::Piece>& pieces);
   void move_bytes(Worker& to, const Transfer& transfer, const std::vector<handoff::Piece>& pieces);
@@ -129,6 +131,8 @@ class Simulation {
                      std::set<engine::SequenceId>& left);
   void end_step(Worker& w, const engine::StepPlan& plan, std::set<engine::SequenceId>& left);
   void index_unfinished(Worker& w, const engine::StepPlan& plan);
+  void check_unshared(Worker& w, const engine::Sequence& sequence, std::int64_t position,
+                      std::uint32_t layer);
   Unit* unit_at(Worker& w, const engine::Sequence& sequence, std::int64_t position,
                 std::uint32_t layer, int component);
   void write_cache(Worker& w, engine::SequenceId id, std::int64_t first, std::int64_t count,
@@ -144,6 +148,7 @@ class Simulation {
   void execute(Router&, router::HandoffFailed&) {}
   void execute(Router&, router::HandoffDone&) {}
   void submit(int number);
+  std::vector<TokenId> turn_before(std::size_t longest);
   void drop(RequestId id);
   void count_message(const protocol::Message& message);
 

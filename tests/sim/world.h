@@ -32,6 +32,9 @@ enum class Plant : std::uint8_t {
   forget_tombstones,    ///< ended attempts leave nothing behind
   accept_lower_legs,    ///< a late message counts for the current attempt
   index_unfinished,     ///< blocks enter the prefix index when their step begins
+  trust_held,           ///< held units are believed to be what their key says
+  keep_wrong_held,      ///< held units that differ stay in the prefix index
+  send_held,            ///< what a grant shares with others is received once more
 };
 
 struct Options {
@@ -51,6 +54,7 @@ struct Options {
   double stops_per_second = 0;  ///< a worker does nothing for a while
   double longest_stop_seconds = 1.5;
   double flip_chance = 0;             ///< of each data message
+  double wrong_held_chance = 0;       ///< of each block that a decode node computed and holds
   double cancel_chance = 0;           ///< of each request, at a random moment
   double drop_chance = 0;             ///< of each request, after a random message about it
   double duplicate_chance = 0;        ///< of each control message: it comes again, much later
@@ -70,6 +74,7 @@ struct Outcome {
   int router_kills = 0;
   int cuts = 0;
   int flips = 0;
+  int wrong_held = 0;
   int stops = 0;
   int duplicates = 0;
   int preemptions = 0;
@@ -77,6 +82,7 @@ struct Outcome {
   int leases_expired = 0;
   int orphans_freed = 0;
   std::int64_t prefix_hit_tokens = 0;
+  std::int64_t held_units = 0;  ///< by grants, a layer
   double ended_at_s = 0;
   double longest_request_s = 0;
   std::uint64_t trace = 0;  ///< hash of everything that happened, in order

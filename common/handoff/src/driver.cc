@@ -208,7 +208,14 @@ class Driver::Loop {
                    monotonic_now());
   }
   void handle(AbortSource& c) { sender_.abort(c.source); }
-  void handle(OpenGrant& c) { receiver_.open(c.key, std::move(c.grant), std::move(c.blocks)); }
+  void handle(OpenGrant& c) {
+    // What this node computed itself is digested here, once, when it is first held: a step would
+    // wait for it. What was received has its digests.
+    for (const Receiver::HeldBlock& held : receiver_.undigested(c.grant)) {
+      receiver_.digested(held, digest(held.pieces));
+    }
+    receiver_.open(c.key, std::move(c.grant), std::move(c.blocks));
+  }
   void handle(CloseGrant& c) { receiver_.close(c.grant); }
   void handle(ConnectLink& c) {
     const std::optional<std::size_t> index = transport_named(c.data.transport);
@@ -369,6 +376,7 @@ class Driver::Loop {
   }
   void execute(CommitVerified& effect) { listener_.commit_verified(effect); }
   void execute(GrantClosed& effect) { listener_.grant_closed(effect.grant); }
+  void execute(HeldUnitsDiffer& effect) { listener_.held_units_differ(effect.grant); }
 
   // ---- helpers ----
   /// Sends and receives are numbered by different sides; the top bit keeps them apart.

@@ -340,6 +340,7 @@ Result<Message> from(const wire::HandoffEnded& in) {
   BATON_ASSIGN(out.facts.transport, text_of(facts.transport()));
   out.facts.units = count_of(facts.units());
   out.facts.bytes = count_of(facts.bytes());
+  out.facts.held_units = count_of(facts.held_units());
   out.facts.exposed = duration_of(facts.exposed_ns());
   out.facts.answered = duration_of(facts.answered_ns());
   out.facts.total = duration_of(facts.total_ns());

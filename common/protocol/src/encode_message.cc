@@ -253,6 +253,7 @@ struct ToWire {
     facts->set_transport(in.facts.transport);
     facts->set_units(in.facts.units);
     facts->set_bytes(in.facts.bytes);
+    facts->set_held_units(in.facts.held_units);
     facts->set_exposed_ns(in.facts.exposed.count());
     facts->set_answered_ns(in.facts.answered.count());
     facts->set_total_ns(in.facts.total.count());

@@ -64,6 +64,9 @@ class WorkerProcess final : public handoff::DriverListener {
   void source_idle(handoff::SourceId source) override { to_engine(handoff::SourceIdle{source}); }
   void commit_verified(const handoff::CommitVerified& event) override { to_engine(event); }
   void grant_closed(std::uint64_t grant) override { to_engine(handoff::GrantClosed{grant}); }
+  void held_units_differ(std::uint64_t grant) override {
+    to_engine(handoff::HeldUnitsDiffer{grant});
+  }
   void send_to_pair(handoff::LinkId link, protocol::Message message) override {
     loop_.post(
         [this, link, message = std::move(message)] { control_.send_to_pair(link, message); });

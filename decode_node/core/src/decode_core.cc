@@ -29,6 +29,14 @@ bool has_facts_asked_for(const protocol::Tokens& tokens, const protocol::Samplin
          tokens.logprobs.size() == (sampling.logprobs >= 0 ? count : 0);
 }
 
+/// Counts as hit what is sent of no group.
+worker::PrefixLookedUp lookup_of(const protocol::Grant& grant,
+                                 const std::vector<std::int64_t>& held_to) {
+  const bool holds = std::any_of(grant.groups.begin(), grant.groups.end(),
+                                 [](const auto& group) { return group.held_units > 0; });
+  return {grant.length, holds ? *std::min_element(held_to.begin(), held_to.end()) : 0};
+}
+
 }  // namespace
 
 DecodeCore::DecodeCore(worker::NodeLimits limits, kvcache::PoolConfig pools,
@@ -76,34 +84,52 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Inst
   if (const Result<void> admitted = admit(message); !admitted) {
     return refuse(from, message.key, admitted.error());
   }
-  const std::int64_t length = message.work.length();
-  const std::int64_t wanted =
-      std::min<std::int64_t>(limits().headroom_tokens, message.work.sampling.max_tokens);
-  kvcache::SequenceBlocks blocks;
-  // From the last position of the prompt on: its unit comes even when no later query sees it
-  // (handoff::first_needed_unit). Other sequences grow optimistically; this one starts with room
-  // for its first tokens.
   const bool is_next = !space_queue_.must_wait(request, message.prompt_ready, now);
-  const bool fits = is_next && (pools().extend(blocks, {length - 1, length + 1, length + wanted}) ||
-                                pools().extend(blocks, {length - 1, length + 1, length + 1}));
-  if (!fits) {
+  std::optional<Space> space = is_next ? find_space(message.work) : std::nullopt;
+  if (!space) {
     const bool starves = is_next && space_queue_.has_waited_long(request, now);
     space_queue_.refused(request, message.prompt_ready, now);
     if (starves && message.prompt_ready) take_back_a_grant(now);
     return refuse(from, message.key, Error(Reason::no_space, "no free blocks now"));
   }
   space_queue_.leave(request);
-  grant(from, message, std::move(blocks));
+  grant(from, message, std::move(*space));
 }
 
-void DecodeCore::grant(const OwnerRef& to, const protocol::Reserve& message,
-                       kvcache::SequenceBlocks blocks) {
+/// The whole blocks of its beginning that are indexed here, shared, and new ones for the rest.
+std::optional<DecodeCore::Space> DecodeCore::find_space(const protocol::Work& work) {
+  const std::int64_t length = work.length();
+  Space space{{}, std::nullopt, worker::first_needed(length, pools())};
+  if (limits().prefix_cache && work.prefix_root) {
+    std::vector<TokenId> ids = work.prompt_ids;
+    ids.insert(ids.end(), work.generated_ids.begin(), work.generated_ids.end());
+    space.chain.emplace(prefix::Key(*work.prefix_root), pools().config().block_positions);
+    space.chain->extend(ids);
+    space.held_to = pools().take_indexed(space.blocks, space.chain->keys(), space.held_to, length);
+  }
+  // From the last position of the prompt on: its unit comes even when no later query sees it
+  // (handoff::first_needed_unit). Other sequences grow optimistically; this one starts with room
+  // for its first tokens.
+  const std::int64_t wanted =
+      std::min<std::int64_t>(limits().headroom_tokens, work.sampling.max_tokens);
+  if (pools().extend(space.blocks, {length - 1, length + 1, length + wanted}) ||
+      pools().extend(space.blocks, {length - 1, length + 1, length + 1})) {
+    return space;
+  }
+  pools().release(space.blocks);
+  return std::nullopt;
+}
+
+void DecodeCore::grant(const OwnerRef& to, const protocol::Reserve& message, Space space) {
   Job& job = add_job(to, message.key);
   job.work = message.work;
   job.prompt_ready = message.prompt_ready;
   job.first_index = static_cast<std::int32_t>(message.work.generated_ids.size());
-  job.blocks = std::move(blocks);
-  job.grant = worker::grant_of(next_grant_++, message.work.length(), job.blocks, pools());
+  job.blocks = std::move(space.blocks);
+  job.chain = std::move(space.chain);
+  job.grant =
+      worker::grant_of(next_grant_++, message.work.length(), job.blocks, pools(), space.held_to);
+  if (job.chain) add(lookup_of(job.grant, space.held_to));
   by_grant_[job.grant.id] = job.key.request;
   pin(job.grant.id, job.blocks);
   command(handoff::OpenGrant{job.key, job.grant, worker::local_blocks(job.blocks, pools())});
@@ -188,10 +214,12 @@ void DecodeCore::on(const handoff::CommitVerified& event, Instant now) {
       worker::spec_of(job.work, limits(), pools().config().block_positions, now);
   spec.generated.insert(spec.generated.end(), event.commit.tokens.ids.begin(),
                         event.commit.tokens.ids.end());
+  spec.prefix = std::exchange(job.chain, std::nullopt);
   Result<engine::Sequence> sequence =
       has_facts_asked_for(event.commit.tokens, job.work.sampling)
           ? engine::Sequence::for_decode(std::move(spec), limits().model, event.commit.length,
-                                         job.blocks, pools())
+                                         job.blocks, pools(),
+                                         worker::first_needed(event.commit.length, pools()))
           : Error(Reason::protocol_violation, "the first token brings other facts than asked for");
   if (!sequence) {
     count(Countable::handoff_failed, sequence.error().reason());
@@ -207,6 +235,7 @@ void DecodeCore::on(const handoff::CommitVerified& event, Instant now) {
 void DecodeCore::start(Job& job, const handoff::CommitVerified& event, engine::Sequence sequence,
                        Instant now) {
   add_sequence(job, std::move(sequence));
+  table().find(*job.sequence)->seal(pools());
   job.owned = true;
   job.committed = event.arrived;
   job.accepted = now;
@@ -223,6 +252,11 @@ void DecodeCore::start(Job& job, const handoff::CommitVerified& event, engine::S
 }
 
 void DecodeCore::on(const handoff::GrantClosed& event, Instant) { unpin(event.grant); }
+
+void DecodeCore::on(const handoff::HeldUnitsDiffer& event, Instant) {
+  const auto request = by_grant_.find(event.grant);
+  if (request != by_grant_.end()) pools().forget(job_of(request->second)->blocks);
+}
 
 // ---- steps ----
 

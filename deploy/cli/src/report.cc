@@ -112,12 +112,14 @@ std::string time_report(const Answer& answer) {
        fmt::format("{}, {} tokens in all", decode_node, answer.token_ids.size()));
   part("unaccounted", "unaccounted", "");
   part("total", "total", "");
-  if (integer_at(handoff, "units") == 0) {
+  const std::int64_t held = integer_at(handoff, "held_units");
+  if (integer_at(handoff, "units") + held == 0) {
     return out + "Handoff: none, the first token ended the request\n";
   }
-  out += fmt::format("Handoff: {} units, {}, over {} in {:.2f} ms\n", integer_at(handoff, "units"),
+  out += fmt::format("Handoff: {} units, {}, over {} in {:.2f} ms", integer_at(handoff, "units"),
                      bytes_text(integer_at(handoff, "bytes")), text_at(handoff, "transport"),
                      number_at(handoff, "total_ms"));
+  out += held == 0 ? "\n" : fmt::format("; {} more were held already\n", held);
   out += fmt::format(
       "  first unit of layer 0 sent after {:.2f} ms, last layer of its chunk computed after "
       "{:.2f} ms\n",

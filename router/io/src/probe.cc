@@ -43,6 +43,8 @@ Probe::Probe(metrics::Registry& r)
                                    "First units offered to the commit accepted",
                                    metrics::phase_buckets_s)),
       handoff_bytes_(r.counter("baton_handoff_bytes_total", "Bytes of cache units handed over")),
+      handoff_held_units_(r.counter("baton_handoff_held_units_total",
+                                    "Cache units that decode nodes held and nobody sent")),
       handoff_failures_(r.counters("baton_handoff_failures_total",
                                    "Handoffs that failed, by reason", reason_axis())),
       dropped_(r.counters("baton_control_dropped_total", "Control messages dropped, by reason",
@@ -76,6 +78,7 @@ void Probe::tokens_written(Duration decoding, std::int64_t tokens_after_first) {
 void Probe::handoff_done(const protocol::HandoffFacts& facts) {
   handoff_seconds_.observe(facts.total);
   handoff_bytes_.add(static_cast<double>(facts.bytes));
+  handoff_held_units_.add(static_cast<double>(facts.held_units));
 }
 
 void Probe::tokens_counted(std::int64_t prompt, std::int64_t generated) {

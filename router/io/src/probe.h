@@ -47,6 +47,7 @@ class Probe {
   metrics::Set<metrics::Counter> attempts_;
   metrics::Histogram handoff_seconds_;
   metrics::Counter handoff_bytes_;
+  metrics::Counter handoff_held_units_;
   metrics::Set<metrics::Counter> handoff_failures_;
   metrics::Set<metrics::Counter> dropped_;
   metrics::Set<metrics::Counter> tokens_;

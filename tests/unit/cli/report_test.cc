@@ -41,6 +41,14 @@ TEST(TimeReport, ShowsEveryPartOfTheTimeAndWhatCrossed) {
             "  decode node: 0 prompt rows, first step 1 row, cache 37 -> 38\n");
 }
 
+TEST(TimeReport, SaysWhatTheDecodeNodeHeldAlready) {
+  Answer answer = handed_over();
+  answer.facts["handoff"].as_object()["held_units"] = 120;
+  EXPECT_THAT(time_report(answer), HasSubstr("in 9.50 ms; 120 more were held already\n"));
+  answer.facts["handoff"].as_object()["units"] = 0;
+  EXPECT_THAT(time_report(answer), HasSubstr("Handoff: 0 units"));
+}
+
 TEST(TimeReport, SaysWhenNothingHadToCross) {
   Answer answer = handed_over();
   answer.facts["handoff"] = object(R"({"transport": "", "units": 0})");

@@ -99,11 +99,11 @@ TEST_F(DecodeFixture, LoadSaysWhatRunsAndWhatMayCome) {
   EXPECT_EQ(load.queued, 1);
   EXPECT_EQ(load.handoffs, 1);
   EXPECT_EQ(load.capacity_tokens, 8 * 16);
-  EXPECT_EQ(load.free_tokens, 2 * 16);
-  step();  // the first request has its last token
+  EXPECT_EQ(load.free_tokens, 4 * 16);  // all share the prompt's first block
+  step();                               // the first request has its last token
   load = core_.load();
   EXPECT_EQ(load.running, 1);
-  EXPECT_EQ(load.free_tokens, 4 * 16);
+  EXPECT_EQ(load.free_tokens, 5 * 16);
 }
 
 /// A full group of eight blocks and one with a window.

@@ -48,7 +48,20 @@ class HandoffPair {
     return {77, length, {{0, 2, 0, {{5, 1, 3}, {8, 1, 4}}}, {1, 2, 1, {{7, 1, 3}, {9, 1, 3}}}}};
   }
 
-  void open_grant() { receiver.open(key, grant(), target_blocks()); }
+  void open_grant() { open(grant()); }
+  void open(const protocol::Grant& granted) {
+    for (const Receiver::HeldBlock& held : receiver.undigested(granted)) {
+      std::vector<Digest128> contents;
+      for (const Piece& piece : held.pieces) {
+        for (std::uint32_t i = 0; i < piece.count; ++i) {
+          contents.push_back(content_digest(target_memory.at(piece, i)));
+        }
+      }
+      digested.push_back(held.name.block);
+      receiver.digested(held, contents);
+    }
+    receiver.open(key, granted, target_blocks());
+  }
 
   /// Computes every layer; unit contents differ by place.
   void compute() {
@@ -71,7 +84,10 @@ class HandoffPair {
     }
   }
 
-  void send_target() { sender.target(source, key, NodeId("d"), receiver_epoch, grant(), now); }
+  void send_target() { send_target(grant()); }
+  void send_target(protocol::Grant granted) {
+    sender.target(source, key, NodeId("d"), receiver_epoch, std::move(granted), now);
+  }
 
   void send_commit() {
     protocol::Tokens tokens;
@@ -119,8 +135,10 @@ class HandoffPair {
   std::vector<SourceFailed> failed;
   std::vector<SourceIdle> idle;
   std::vector<std::uint64_t> closed;
+  std::vector<std::uint64_t> differ;
   int messages = 0;
   std::vector<UnitPlace> written;
+  std::vector<std::int32_t> digested;  ///< blocks that were read to be digested
 
  private:
   struct Flight {
@@ -185,6 +203,7 @@ class HandoffPair {
   void carry(SourceFailed& effect) { failed.push_back(effect); }
   void carry(SourceIdle& effect) { idle.push_back(effect); }
   void carry(GrantClosed& effect) { closed.push_back(effect.grant); }
+  void carry(HeldUnitsDiffer& effect) { differ.push_back(effect.grant); }
 
   Flight take(TransferId offer) {
     Flight flight = std::move(flights_.at(offer));

@@ -72,6 +72,7 @@ class DriverSide final : public DriverListener {
     std::vector<SourceId> idle;
     std::vector<CommitVerified> verified;
     std::vector<std::uint64_t> closed;
+    std::vector<std::uint64_t> differ;
     std::vector<LinkId> expected;
     std::vector<LinkId> lost;
     std::vector<Reason> refused_units;
@@ -103,6 +104,9 @@ class DriverSide final : public DriverListener {
   }
   void grant_closed(std::uint64_t e) override {
     note([&](Seen& s) { s.closed.push_back(e); });
+  }
+  void held_units_differ(std::uint64_t e) override {
+    note([&](Seen& s) { s.differ.push_back(e); });
   }
   void link_expected(LinkId e) override {
     note([&](Seen& s) { s.expected.push_back(e); });

@@ -45,6 +45,53 @@ TEST_P(DriverTest, BytesAreCountedOnBothSides) {
   EXPECT_EQ(prefill->seen().received_bytes + decode->seen().sent_bytes, 0U);
 }
 
+/// The first two blocks of the target hold what the source has.
+class HeldByTarget : public DriverTest {
+ protected:
+  void hand_over(bool is_right) {
+    start();
+    begin();
+    for (int layer = 0; layer < arena_layers; ++layer) {
+      for (tensor::KvPart part : {tensor::KvPart::k, tensor::KvPart::v}) {
+        for (int i = 0; i < held; ++i) {
+          const auto index = static_cast<std::size_t>(i / block_units);
+          std::memcpy(decode->unit(layer, part, target_blocks[index], i % block_units),
+                      prefill->unit(layer, part, source_blocks[index], i % block_units),
+                      decode->unit_bytes());
+        }
+      }
+    }
+    if (!is_right) *decode->unit(1, tensor::KvPart::v, target_blocks[1], 0) ^= std::byte{1};
+    protocol::Grant granted = grant(10);
+    granted.groups[0].held_units = held;
+    decode->command(OpenGrant{key, granted, {{block_units, 0, target_blocks}}});
+    prefill->command(SetTarget{source, key, NodeId("d"), decode_epoch, granted});
+    layer(0);
+    layer(1);
+    commit();
+  }
+  static constexpr int held = 4;
+};
+
+TEST_P(HeldByTarget, IsProvedByTheCommitAndNotSent) {
+  hand_over(true);
+  ASSERT_TRUE(decode->wait_for([](const auto& s) { return s.verified.size() == 1; }));
+  EXPECT_TRUE(arrived());
+  EXPECT_EQ(decode->seen().received_bytes,
+            2ULL * arena_layers * (units - held) * decode->unit_bytes());
+  expect_all_let_go(10);
+}
+
+TEST_P(HeldByTarget, WhatIsWrongInMemoryIsFound) {  // P2
+  hand_over(false);
+  ASSERT_TRUE(prefill->wait_for([](const auto& s) { return s.failed.size() == 1; }));
+  EXPECT_EQ(prefill->seen().failed[0].reason, Reason::held_units_differ);
+  EXPECT_THAT(decode->seen().differ, testing::ElementsAre(10));
+  EXPECT_THAT(decode->seen().refused_commits, testing::ElementsAre(Reason::held_units_differ));
+  EXPECT_TRUE(decode->seen().verified.empty());
+  expect_all_let_go(10);
+}
+
 TEST_P(DriverTest, UnitsThatWereReadyBeforeTheTargetAreSentToo) {
   start();
   begin();
@@ -179,6 +226,8 @@ TEST_P(DriverTest, ADriverThatIsBehindTakesNoNewLinkButEveryEnd) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, DriverTest, testing::Values("loopback", "shm"),
+                         [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Transports, HeldByTarget, testing::Values("loopback", "shm"),
                          [](const auto& each) { return std::string(each.param); });
 
 }  // namespace

@@ -248,8 +248,10 @@ TEST_F(PrefixCache, ABlockThatWasNotWrittenFromItsStartIsNotIndexed) {
 TEST_F(PrefixCache, WhatIsForgottenIsFreedWithItsLastHolder) {
   BlockPools pools(full_group(4));
   SequenceBlocks first = compute(pools, prompt(32));
+  EXPECT_TRUE(pools.is_indexed(0, first.group(0).blocks()[0]));
   pools.forget(first);
   EXPECT_EQ(hit(pools, prompt(33)), 0);
+  EXPECT_FALSE(pools.is_indexed(0, first.group(0).blocks()[0]));
   pools.release(first);
   EXPECT_EQ(pools.counts(0), (PoolCounts{.total = 4, .free = 4}));
 }

@@ -61,6 +61,7 @@ std::vector<Message> one_of_each() {
   HandoffEnded ended;
   ended.key = key;
   ended.facts.transport = "shm";
+  ended.facts.held_units = 8;
   return {hello,
           ack,
           HelloRefused{Reason::version_mismatch, "no"},

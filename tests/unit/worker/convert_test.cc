@@ -83,7 +83,7 @@ TEST(Convert, AGrantNamesTheUnitsThatItsWindowStillNeeds) {
   kvcache::BlockPools cache = pools();
   kvcache::SequenceBlocks blocks;
   ASSERT_TRUE(cache.extend(blocks, {70, 71, 71}));
-  const protocol::Grant grant = grant_of(5, 70, blocks, cache);
+  const protocol::Grant grant = grant_of(5, 70, blocks, cache, first_needed(70, cache));
   ASSERT_EQ(grant.groups.size(), 2U);
   EXPECT_EQ(grant.id, 5U);
   EXPECT_EQ(grant.length, 70);
@@ -109,9 +109,21 @@ TEST(Convert, AGrantBeginsWithTheBlockThatHoldsItsFirstUnit) {
   kvcache::SequenceBlocks blocks;
   ASSERT_TRUE(cache.extend(blocks, {71, 72, 72}));
   // Positions 48 to 70: units 3 and 4, of which the third is the second in its block.
-  const protocol::Grant grant = grant_of(5, 71, blocks, cache);
+  const protocol::Grant grant = grant_of(5, 71, blocks, cache, first_needed(71, cache));
   EXPECT_EQ(grant.groups[1].first_unit, 3U);
   EXPECT_EQ(grant.groups[1].slots[0].count, 2U);
+  cache.release(blocks);
+}
+
+TEST(Convert, AGrantTellsPerGroupHowManyOfItsUnitsAreHeld) {
+  kvcache::BlockPools cache = pools();
+  kvcache::SequenceBlocks blocks;
+  ASSERT_TRUE(cache.extend(blocks, {70, 71, 71}));
+  EXPECT_EQ(first_needed(70, cache), (std::vector<std::int64_t>{0, 32}));
+  const protocol::Grant grant = grant_of(5, 70, blocks, cache, {32, 64});
+  EXPECT_EQ(grant.groups[0].held_units, 2U);
+  EXPECT_EQ(grant.groups[1].held_units, 2U);
+  EXPECT_EQ(grant_of(5, 70, blocks, cache, {0, 32}).groups[1].held_units, 0U);
   cache.release(blocks);
 }
 

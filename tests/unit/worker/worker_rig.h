@@ -33,6 +33,7 @@ class Deaf : public handoff::DriverListener {
   void source_idle(handoff::SourceId) override {}
   void commit_verified(const handoff::CommitVerified&) override {}
   void grant_closed(std::uint64_t) override {}
+  void held_units_differ(std::uint64_t) override {}
   void send_to_pair(handoff::LinkId, protocol::Message) override {}
   void link_expected(handoff::LinkId) override {}
   void link_lost(handoff::LinkId, const Error&) override {}

@@ -35,9 +35,85 @@ void Receiver::open(const AttemptKey& key, protocol::Grant grant, std::vector<Lo
       layer.k.resize(units);
       layer.v.resize(units);
     }
-    entry.missing += units * group.layers.size();
+    fill_held(group, grant.groups[g]);
+    entry.missing += (units - grant.groups[g].held_units) * group.layers.size();
+    entry.holds = entry.holds || grant.groups[g].held_units > 0;
   }
   entry.grant = std::move(grant);
+}
+
+/// What is here already counts as present, with the digests that were kept with its blocks.
+void Receiver::fill_held(Group& group, const protocol::GrantGroup& granted) const {
+  const std::vector<BlockName> blocks = blocks_of(granted);
+  const std::uint32_t base = granted.first_unit / granted.block_units;
+  BATON_CHECK(granted.held_units <= group.end - group.first);
+  for (std::uint32_t i = 0; i < granted.held_units; ++i) {
+    const std::uint32_t unit = group.first + i;
+    const BlockDigests* digests = sealed_.find(blocks.at(unit / granted.block_units - base));
+    BATON_CHECK(digests != nullptr);
+    for (std::size_t l = 0; l < group.layers.size(); ++l) {
+      const std::size_t at = l * granted.block_units + unit % granted.block_units;
+      group.layers[l].state[i] = Unit::present;
+      group.layers[l].k[i] = digests->k[at];
+      group.layers[l].v[i] = digests->v[at];
+    }
+  }
+}
+
+std::vector<Receiver::HeldBlock> Receiver::undigested(const protocol::Grant& grant) const {
+  std::vector<HeldBlock> out;
+  for (const protocol::GrantGroup& granted : grant.groups) {
+    if (granted.held_units == 0) continue;
+    const std::uint32_t base = granted.first_unit / granted.block_units;
+    const std::uint32_t last =
+        (granted.first_unit + granted.held_units - 1) / granted.block_units - base;
+    const std::vector<BlockName> blocks = blocks_of(granted);
+    for (std::uint32_t i = 0; i <= last; ++i) {
+      if (sealed_.find(blocks.at(i)) != nullptr) continue;
+      HeldBlock& held = out.emplace_back(HeldBlock{blocks[i], {}});
+      const LocalBlocks local{granted.block_units, 0, {blocks[i].block}};
+      const auto layers = static_cast<std::uint32_t>(geometry_.groups[granted.group].layers.size());
+      for (std::uint32_t layer = 0; layer < layers; ++layer) {
+        for (const Piece& piece : pieces_of(local, granted.group, layer, 0, granted.block_units)) {
+          held.pieces.push_back(piece);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+void Receiver::digested(const HeldBlock& held, const std::vector<Digest128>& contents) {
+  BlockDigests digests;
+  auto next = contents.begin();
+  for (const Piece& piece : held.pieces) {
+    auto& of_component = piece.component == Component::k ? digests.k : digests.v;
+    of_component.insert(of_component.end(), next, next + piece.count);
+    next += piece.count;
+  }
+  sealed_.keep(held.name, std::move(digests));
+}
+
+/// Of the whole blocks that are needed from their first unit on: verified, and from now on only
+/// read.
+void Receiver::keep_digests(const OpenGrant& grant) {
+  const auto whole_end = static_cast<std::uint32_t>(grant.grant.length / unit_positions);
+  for (std::size_t g = 0; g < grant.groups.size(); ++g) {
+    const Group& group = grant.groups[g];
+    const std::uint32_t size = grant.grant.groups[g].block_units;
+    std::uint32_t begin = group.first / size * size;
+    for (const BlockName& name : blocks_of(grant.grant.groups[g])) {
+      const std::uint32_t at = std::exchange(begin, begin + size);
+      if (at < group.first || at + size > whole_end) continue;
+      BlockDigests digests;
+      for (const Layer& layer : group.layers) {
+        const auto skip = static_cast<std::ptrdiff_t>(at - group.first);
+        digests.k.insert(digests.k.end(), layer.k.begin() + skip, layer.k.begin() + skip + size);
+        digests.v.insert(digests.v.end(), layer.v.begin() + skip, layer.v.begin() + skip + size);
+      }
+      sealed_.keep(name, std::move(digests));
+    }
+  }
 }
 
 void Receiver::close(std::uint64_t grant) {
@@ -78,22 +154,19 @@ Reason Receiver::check_slots(const OpenGrant& grant, const UnitHeader& header) c
   const std::uint32_t base = granted.first_unit / granted.block_units;
   const std::uint32_t first = header.first_unit / granted.block_units - base;
   const std::uint32_t last = (header.first_unit + header.units - 1) / granted.block_units - base;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> expected;  // (slot, generation)
-  std::uint32_t index = 0;
-  for (const protocol::SlotRun& run : granted.slots) {
-    for (std::uint32_t i = 0; i < run.count; ++i, ++index) {
-      if (index >= first && index <= last) expected.emplace_back(run.first + i, run.generation);
-    }
-  }
-  std::size_t at = 0;
+  const std::vector<BlockName> blocks = blocks_of(granted);
+  const std::size_t end = std::min<std::size_t>(last + 1, blocks.size());
+  std::size_t at = first;
   for (const protocol::SlotRun& run : header.slots) {
-    if (run.count > expected.size() - at) return Reason::out_of_range;
+    if (at > end || run.count > end - at) return Reason::out_of_range;
     for (std::uint32_t i = 0; i < run.count; ++i, ++at) {
-      if (expected[at].first != run.first + i) return Reason::out_of_range;
-      if (expected[at].second != run.generation) return Reason::stale_generation;
+      if (static_cast<std::uint32_t>(blocks[at].block) != run.first + i) {
+        return Reason::out_of_range;
+      }
+      if (blocks[at].generation != run.generation) return Reason::stale_generation;
     }
   }
-  return at == expected.size() ? Reason::internal : Reason::out_of_range;
+  return at == end ? Reason::internal : Reason::out_of_range;
 }
 
 /// Reason::internal stands for "nothing wrong": no peer can cause it.
@@ -296,15 +369,25 @@ void Receiver::refuse_commit(OpenGrant& grant, Reason reason, std::string messag
   grant.waiting.reset();
 }
 
+/// What was received has the sender's bindings; what was held has nothing but its own digests.
+void Receiver::refuse_roots(OpenGrant& grant) {
+  if (!grant.holds) {
+    return refuse_commit(grant, Reason::digest_mismatch, "a component's root differs", {});
+  }
+  effects_.push_back(HeldUnitsDiffer{grant.grant.id});
+  refuse_commit(grant, Reason::held_units_differ, "units that were held here differ", {});
+}
+
 /// Answers a waiting commit as soon as the answer is known.
 std::optional<CommitVerified> Receiver::settle(OpenGrant& grant) {
   if (!grant.waiting || grant.open_receives > 0) return std::nullopt;
   if (grant.missing == 0) {
     if (!roots_equal(grant, grant.waiting->commit)) {
-      refuse_commit(grant, Reason::digest_mismatch, "a component's root differs", {});
+      refuse_roots(grant);
       return std::nullopt;
     }
     grant.verified = true;
+    keep_digests(grant);
     CommitVerified out{grant.waiting->link, std::move(grant.waiting->commit),
                        grant.waiting->arrived};
     grant.waiting.reset();

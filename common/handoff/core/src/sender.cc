@@ -10,6 +10,17 @@ namespace baton::handoff {
 using protocol::AttemptKey;
 using protocol::Component;
 
+namespace {
+
+std::uint32_t held_units(const protocol::Grant& grant, std::uint32_t group) {
+  for (const protocol::GrantGroup& each : grant.groups) {
+    if (each.group == group) return each.held_units;
+  }
+  return 0;
+}
+
+}  // namespace
+
 Sender::Sender(Geometry geometry, Digest256 fingerprint, SenderLimits limits)
     : geometry_(std::move(geometry)), fingerprint_(fingerprint), limits_(limits) {
   for (std::uint32_t group = 0; group < geometry_.groups.size(); ++group) {
@@ -131,8 +142,16 @@ void Sender::restart(Source& source, Instant now) {
   source.resent = false;
   source.facts.units = 0;
   source.facts.bytes = 0;
+  source.facts.held_units = 0;
   source.deadline = now + limits_.answer_patience;
-  for (LayerUnits& units : source.layers) units.sent = units.first;
+  const std::uint32_t end = end_unit(source.length);
+  for (std::uint32_t layer = 0; layer < source.layers.size(); ++layer) {
+    LayerUnits& units = source.layers[layer];
+    const std::uint32_t held =
+        std::min(held_units(source.destination->grant, group_of_layer_[layer]), end - units.first);
+    units.sent = units.first + held;
+    source.facts.held_units += 2 * static_cast<std::int64_t>(held);
+  }
   advance(source, now);
 }
 

@@ -37,6 +37,16 @@ std::uint32_t end_unit(std::int64_t length) {
   return static_cast<std::uint32_t>((length + unit_positions - 1) / unit_positions);
 }
 
+std::vector<BlockName> blocks_of(const protocol::GrantGroup& granted) {
+  std::vector<BlockName> out;
+  for (const protocol::SlotRun& run : granted.slots) {
+    for (std::uint32_t i = 0; i < run.count; ++i) {
+      out.push_back({granted.group, static_cast<std::int32_t>(run.first + i), run.generation});
+    }
+  }
+  return out;
+}
+
 std::vector<Piece> pieces_of(const LocalBlocks& local, std::uint32_t group,
                              std::uint32_t layer_in_group, std::uint32_t first,
                              std::uint32_t count) {

@@ -98,6 +98,10 @@ PoolCounts BlockPools::counts(int group) const {
           .quarantined = pool.quarantined};
 }
 
+bool BlockPools::is_indexed(int group, std::int32_t block) const {
+  return at(group).index.contains(block);
+}
+
 std::vector<std::int64_t> BlockPools::freed_by_release(const SequenceBlocks& blocks) const {
   std::vector<std::int64_t> out(groups_.size(), 0);
   if (blocks.empty()) return out;

@@ -51,8 +51,17 @@ std::vector<handoff::LocalBlocks> local_blocks(const kvcache::SequenceBlocks& bl
   return out;
 }
 
+std::vector<std::int64_t> first_needed(std::int64_t length, const kvcache::BlockPools& pools) {
+  std::vector<std::int64_t> out;
+  for (const kvcache::PoolGroup& group : pools.config().groups) {
+    out.push_back(handoff::first_needed_unit(group.window, length) * handoff::unit_positions);
+  }
+  return out;
+}
+
 protocol::Grant grant_of(std::uint64_t id, std::int64_t length,
-                         const kvcache::SequenceBlocks& blocks, const kvcache::BlockPools& pools) {
+                         const kvcache::SequenceBlocks& blocks, const kvcache::BlockPools& pools,
+                         const std::vector<std::int64_t>& held_to) {
   const auto block_units = static_cast<std::uint32_t>(pools.config().block_positions /
                                                       static_cast<int>(handoff::unit_positions));
   protocol::Grant grant{id, length, {}};
@@ -65,6 +74,9 @@ protocol::Grant grant_of(std::uint64_t id, std::int64_t length,
     to.group = static_cast<std::uint32_t>(group);
     to.block_units = block_units;
     to.first_unit = first;
+    to.held_units = static_cast<std::uint32_t>(held_to[static_cast<std::size_t>(group)] /
+                                               handoff::unit_positions) -
+                    first;
     for (const kvcache::BlockRun& run : kvcache::runs_of(blocks.group(group), begin, end - begin)) {
       to.slots.push_back({static_cast<std::uint32_t>(run.first),
                           static_cast<std::uint32_t>(run.count), run.generation});

@@ -56,7 +56,8 @@ enum class Retry : std::uint8_t { never, here, elsewhere };
   X(39, superseded, 502, "superseded", never)                          \
   X(40, prompt_exceeds_pool, 400, "context_length_exceeded", never)    \
   X(41, no_chat_template, 400, "no_chat_template", never)              \
-  X(42, duplicate, 502, "duplicate", never)
+  X(42, duplicate, 502, "duplicate", never)                            \
+  X(43, held_units_differ, 502, "held_units_differ", elsewhere)
 
 enum class Reason : std::uint16_t {
 #define BATON_X(number, name, status, code, retry) name = number,

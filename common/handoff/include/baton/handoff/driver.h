@@ -26,6 +26,7 @@ class DriverListener {
   virtual void source_idle(SourceId source) = 0;
   virtual void commit_verified(const CommitVerified& event) = 0;
   virtual void grant_closed(std::uint64_t grant) = 0;
+  virtual void held_units_differ(std::uint64_t grant) = 0;
   // To the control thread.
   virtual void send_to_pair(LinkId link, protocol::Message message) = 0;
   virtual void link_expected(LinkId link) = 0;

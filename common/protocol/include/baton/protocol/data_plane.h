@@ -121,12 +121,13 @@ struct StepFacts {
 
 struct HandoffFacts {
   std::string transport;
-  std::int64_t units = 0;
+  std::int64_t units = 0;  ///< that were sent
   std::int64_t bytes = 0;
-  Duration exposed{};          ///< token 0 sampled → Accepted received
-  Duration answered{};         ///< of it, Commit sent → Accepted received
-  Duration total{};            ///< first offer → Accepted received
-  Duration first_unit_sent{};  ///< from the start of prefill to the first send of layer 0
+  std::int64_t held_units = 0;  ///< that the decode worker held already
+  Duration exposed{};           ///< token 0 sampled → Accepted received
+  Duration answered{};          ///< of it, Commit sent → Accepted received
+  Duration total{};             ///< first offer → Accepted received
+  Duration first_unit_sent{};   ///< from the start of prefill to the first send of layer 0
   Duration
       last_layer_computed{};  ///< from the start of prefill to the end of that chunk's last layer
   friend bool operator==(const HandoffFacts&, const HandoffFacts&) = default;

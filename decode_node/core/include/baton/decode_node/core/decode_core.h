@@ -17,7 +17,8 @@ struct DecodeJob : worker::Job {
   protocol::Work work;
   bool prompt_ready = false;  ///< when it was reserved
   protocol::Grant grant;
-  kvcache::SequenceBlocks blocks;  ///< until the sequence takes them over
+  kvcache::SequenceBlocks blocks;      ///< until the sequence takes them over
+  std::optional<prefix::Chain> chain;  ///< of all ids but the commit's
   bool owned = false;
   std::int32_t first_index = 0;    ///< of the tokens below
   std::vector<TokenId> ids;        ///< of this attempt, the commit's first
@@ -60,12 +61,20 @@ class DecodeCore final : public worker::RequestCore<DecodeJob> {
 
   void on(const handoff::CommitVerified& event, Instant now);
   void on(const handoff::GrantClosed& event, Instant now);
+  void on(const handoff::HeldUnitsDiffer& event, Instant now);
   template <typename Other>
   void on(const Other&, Instant) {}
 
+  /// What a reservation gets.
+  struct Space {
+    kvcache::SequenceBlocks blocks;
+    std::optional<prefix::Chain> chain;
+    std::vector<std::int64_t> held_to;  ///< see worker::grant_of()
+  };
+
   Result<void> admit(const protocol::Reserve& message) const;
-  void grant(const handoff::OwnerRef& to, const protocol::Reserve& message,
-             kvcache::SequenceBlocks blocks);
+  std::optional<Space> find_space(const protocol::Work& work);
+  void grant(const handoff::OwnerRef& to, const protocol::Reserve& message, Space space);
   void take_back_a_grant(Instant now);
   void start(Job& job, const handoff::CommitVerified& event, engine::Sequence sequence,
              Instant now);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "baton/base/time.h"
+#include "baton/handoff/core/sealed_digests.h"
 #include "baton/handoff/core/types.h"
 #include "baton/protocol/unit_header.h"
 
@@ -48,12 +49,26 @@ struct CommitVerified {
 struct GrantClosed {
   std::uint64_t grant = 0;
 };
+/// What the grant held is not what the commit announces: no other request may get it. Comes before
+/// the RefuseCommit, so that the next grant for the request finds none of it.
+struct HeldUnitsDiffer {
+  std::uint64_t grant = 0;
+};
 using ReceiverEffect = std::variant<AcceptUnits, RefuseUnits, CancelReceive, RefuseCommit,
-                                    CommitVerified, GrantClosed>;
+                                    CommitVerified, GrantClosed, HeldUnitsDiffer>;
 
 class Receiver {
  public:
   Receiver(Geometry geometry, Digest256 fingerprint, Epoch own_epoch, ReceiverLimits limits);
+
+  /// Blocks that the grant holds and whose digests are not kept: all their units are to be digested
+  /// and passed to digested() before open().
+  struct HeldBlock {
+    BlockName name;
+    std::vector<Piece> pieces;  ///< layer by layer, K then V
+  };
+  std::vector<HeldBlock> undigested(const protocol::Grant& grant) const;
+  void digested(const HeldBlock& held, const std::vector<Digest128>& contents);
 
   /// The node core holds these blocks for the attempt (one entry a group, matching the grant).
   void open(const protocol::AttemptKey& key, protocol::Grant grant,
@@ -101,6 +116,7 @@ class Receiver {
     std::size_t open_receives = 0;
     std::size_t missing = 0;  ///< (layer, unit) pairs that are not present
     std::optional<WaitingCommit> waiting;
+    bool holds = false;  ///< some of its units were here when it was opened
     bool bad_reported = false;
     bool verified = false;
     bool closing = false;
@@ -123,12 +139,16 @@ class Receiver {
   std::vector<protocol::UnitRange> take_bad(OpenGrant& grant);
   void refuse_commit(OpenGrant& grant, Reason reason, std::string message,
                      std::vector<protocol::UnitRange> bad);
+  void refuse_roots(OpenGrant& grant);
   std::pair<std::uint32_t, std::uint32_t> place_of(std::uint32_t layer) const;
+  void fill_held(Group& group, const protocol::GrantGroup& granted) const;
+  void keep_digests(const OpenGrant& grant);
 
   Geometry geometry_;
   Digest256 fingerprint_;
   Epoch own_epoch_;
   ReceiverLimits limits_;
+  SealedDigests sealed_;
   std::map<std::uint64_t, OpenGrant> grants_;
   std::map<LinkId, RequestId> secrets_;
   std::map<TransferId, OpenReceive> receives_;

@@ -112,9 +112,10 @@ class Sender {
   enum class State : std::uint8_t { collecting, sending, committed, accepted, failed, aborting };
 
   struct LayerUnits {
-    std::uint32_t first = 0;   ///< first needed unit
-    std::uint32_t ready = 0;   ///< one past the last ready unit
-    std::uint32_t sent = 0;    ///< one past the last unit offered to the current target
+    std::uint32_t first = 0;  ///< first needed unit
+    std::uint32_t ready = 0;  ///< one past the last ready unit
+    /// One past the last unit that the current target was offered or holds.
+    std::uint32_t sent = 0;
     std::vector<Digest128> k;  ///< [unit - first]
     std::vector<Digest128> v;
   };

@@ -46,6 +46,17 @@ struct LocalBlocks {
   std::vector<std::int32_t> blocks;
 };
 
+/// One block in one of its lives.
+struct BlockName {
+  std::uint32_t group = 0;
+  std::int32_t block = 0;
+  std::uint32_t generation = 0;
+  friend bool operator==(const BlockName&, const BlockName&) = default;
+};
+
+/// The blocks of a grant's group one by one, in run order.
+std::vector<BlockName> blocks_of(const protocol::GrantGroup& granted);
+
 /// Units [unit, unit + count) of one block, layer and component: neighbours in memory.
 struct Piece {
   std::uint32_t group = 0;

@@ -93,6 +93,8 @@ class BlockPools {
   /// Share of the group's blocks that somebody holds, 0 to 1.
   double usage(int group) const;
   PoolCounts counts(int group) const;
+  /// Is the block in the prefix index, and so never written again in its generation?
+  bool is_indexed(int group, std::int32_t block) const;
   /// Blocks of the sequence that would become available if it were released, per group.
   std::vector<std::int64_t> freed_by_release(const SequenceBlocks& blocks) const;
 

@@ -20,9 +20,14 @@ engine::SequenceSpec spec_of(const protocol::Work& work, const NodeLimits& limit
 std::vector<handoff::LocalBlocks> local_blocks(const kvcache::SequenceBlocks& blocks,
                                                const kvcache::BlockPools& pools);
 
-/// What a decode worker tells about the blocks it holds for `length` positions.
+/// Per group the position of the first unit that a handoff at `length` needs.
+std::vector<std::int64_t> first_needed(std::int64_t length, const kvcache::BlockPools& pools);
+
+/// What a decode worker tells about the blocks it holds for `length` positions. `held_to`: per
+/// group the position up to which all that is needed is in them already (kvcache take_indexed()).
 protocol::Grant grant_of(std::uint64_t id, std::int64_t length,
-                         const kvcache::SequenceBlocks& blocks, const kvcache::BlockPools& pools);
+                         const kvcache::SequenceBlocks& blocks, const kvcache::BlockPools& pools,
+                         const std::vector<std::int64_t>& held_to);
 
 /// Of a sampled token; the chosen one and the likeliest.
 protocol::Tokens::Logprob logprob_of(const engine::Logprobs& logprobs);

@@ -67,7 +67,7 @@ using NodeEffect = std::variant<ToOwner, ToPair, ToDriver, Counted, PrefixLooked
 
 using DriverEvent =
     std::variant<handoff::SourceAccepted, handoff::SourceFailed, handoff::SourceIdle,
-                 handoff::CommitVerified, handoff::GrantClosed>;
+                 handoff::CommitVerified, handoff::GrantClosed, handoff::HeldUnitsDiffer>;
 
 /// One thread calls everything. Between next_step() and step_done() a step is under way: messages
 /// and driver events may come in at the layers' ends, and no sequence of the step is taken away
