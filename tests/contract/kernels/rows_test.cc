@@ -68,7 +68,8 @@ TEST_P(RowsEquality, EveryOperationEqualsSpec) {
       const int rows = 1 + random.below(5);
       const Matrix x = wide_range(rows, 3 * head_dim, random);
       const Matrix y(rows, 3 * head_dim, random);
-      const std::vector<float> weight = random.vector(std::size_t{3} * static_cast<std::size_t>(head_dim));
+      const std::vector<float> weight =
+          random.vector(std::size_t{3} * static_cast<std::size_t>(head_dim));
       const int rotary = interleaved ? head_dim : head_dim / 4 * 2;
       const RopeInput rope(head_dim, rotary, interleaved, random);
       ASSERT_EQ(all_operations(bench_, x, y, weight, rope),
