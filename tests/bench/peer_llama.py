@@ -2,7 +2,8 @@
 
     VENV/bin/python tests/bench/peer_llama.py MODULE MODEL THREADS CELL STEPS
 
-MODULE is llama_cpp or ik_llama_cpp._ctypes_api; CELL as in `baton bench engine`. Prints tokens per second.
+MODULE is llama_cpp or ik_llama_cpp._ctypes_api; CELL as in `baton bench engine`. Prints tokens per
+second.
 """
 
 import ctypes

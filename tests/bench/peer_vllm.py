@@ -1,4 +1,6 @@
-"""One cell of vLLM on the processor: VENV/bin/python tests/bench/peer_vllm.py MODEL THREADS CELL STEPS
+"""One cell of vLLM on the processor.
+
+    VENV/bin/python tests/bench/peer_vllm.py MODEL THREADS CELL STEPS
 
 MODEL is a .gguf file; vLLM reads the folder of its name without the ending, in Hugging Face's
 format (bf16), beside it. Prints tokens per second; exit code 3 where there is no such folder.
@@ -24,7 +26,8 @@ def main():
     from vllm import LLM, SamplingParams
 
     model = LLM(str(folder), dtype="bfloat16", skip_tokenizer_init=True, disable_log_stats=True,
-                enable_prefix_caching=False, enforce_eager=True, max_model_len=positions + steps + 16,
+                enable_prefix_caching=False, enforce_eager=True,
+                max_model_len=positions + steps + 16,
                 max_num_seqs=max(batch, 1), max_num_batched_tokens=max(2048, positions))
 
     def run(count, tokens, sequences):

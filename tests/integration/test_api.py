@@ -370,17 +370,6 @@ def test_what_is_not_supported_is_named_API07(cluster, name):
     assert answer.status == 400 and answer.json()["error"]["param"] == name
 
 
-UNKNOWN_IDS = {"prompt": [999_999], "stop_token_ids": [999_999], "logit_bias": {"999999": 1}}
-
-
-@pytest.mark.parametrize("name", UNKNOWN_IDS)
-def test_ids_outside_the_vocabulary_are_refused_by_name(cluster, name):
-    answer = cluster.post(COMPLETIONS, {"prompt": "x", "max_tokens": 1, name: UNKNOWN_IDS[name]})
-    assert answer.status == 400, answer.text()
-    error = answer.json()["error"]
-    assert error["param"] == name and "999999" in error["message"], error
-
-
 def test_tools_are_refused_by_name(client):
     tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
     with pytest.raises(openai.BadRequestError) as caught:

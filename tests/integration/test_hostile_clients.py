@@ -67,6 +67,18 @@ def test_bad_bodies_are_answered_400_with_a_reason_and_nobody_waits(cluster):
     print(f"slowest good request: {max(good.seconds):.2f} s of {len(good.seconds)}")
 
 
+UNKNOWN_IDS = {"prompt": [999_999], "stop_token_ids": [999_999], "logit_bias": {"999999": 1}}
+
+
+@pytest.mark.parametrize("name", UNKNOWN_IDS)
+def test_ids_outside_the_vocabulary_are_refused_by_name(cluster, name):
+    body = {"prompt": "x", "max_tokens": 1, name: UNKNOWN_IDS[name]}
+    answer = http_api.post(cluster.api, COMPLETIONS, body)
+    assert answer.status == 400, answer.text()
+    error = answer.json()["error"]
+    assert error["param"] == name and "999999" in error["message"], error
+
+
 @pytest.mark.parametrize("path,body", [("/tokenize", {"prompt": "a b" * 1_300_000}),
                                        ("/detokenize", {"tokens": [100] * 190_000})],
                          ids=["tokenize", "detokenize"])

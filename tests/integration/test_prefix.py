@@ -62,7 +62,7 @@ def test_MET08_MET09_hits_are_exact_told_and_change_no_bit(cluster, reference):
     assert node.metrics().value("baton_cache_prefix_blocks", group="0") > 0
 
 
-def test_what_the_decode_node_holds_is_not_sent_and_changes_no_bit(tmp_path, reference):
+def test_PFX01_what_the_decode_node_holds_is_not_sent_and_changes_no_bit(tmp_path, reference):
     with Cluster(tmp_path) as cluster:
         for (prompt, _), held, expected in zip(PROMPTS, HELD, reference, strict=True):
             out = cluster.complete(prompt, max_tokens=8, ignore_eos=True)

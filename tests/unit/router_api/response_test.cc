@@ -151,6 +151,7 @@ TEST(Response, ATraceTellsWhatCrossedAndWhatWasComputed) {
   facts.handoff.transport = "shm";
   facts.handoff.units = 60;
   facts.handoff.bytes = 7000;
+  facts.handoff.held_units = 40;
   facts.handoff.total = std::chrono::milliseconds(9);
   facts.handoff.first_unit_sent = std::chrono::milliseconds(3);
   facts.handoff.last_layer_computed = std::chrono::milliseconds(8);
@@ -161,6 +162,7 @@ TEST(Response, ATraceTellsWhatCrossedAndWhatWasComputed) {
   EXPECT_EQ(trace.at("handoff"), (json::value{{"transport", "shm"},
                                               {"units", 60},
                                               {"bytes", 7000},
+                                              {"held_units", 40},
                                               {"total_ms", 9.0},
                                               {"first_unit_sent_ms", 3.0},
                                               {"last_layer_computed_ms", 8.0}}));

@@ -67,7 +67,7 @@ TEST_F(ProbeTest, TheSenderAloneTimesAHandoff) {
 }
 
 TEST_F(ProbeTest, ReasonsHaveALabelEach) {
-  EXPECT_EQ(reason_axis().values.size(), 43U);
+  EXPECT_EQ(reason_axis().values.size(), 44U);
   probe.frame_dropped(Reason::stale_epoch);
   probe.units_refused(Reason::out_of_range);
   probe.commit_refused(Reason::digest_mismatch);
