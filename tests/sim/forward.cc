@@ -175,6 +175,9 @@ void Simulation::end_step(Worker& w, const engine::StepPlan& plan,
     engine::Sequence& sequence = *sequences.find(rows.sequence);
     sequence.advance(rows.count, number, w.core->pools());
     events.chunks.push_back(rows);
+    if (w.role == Role::decode && sequence.generated_count() == 0) {
+      outcome_.local_rows += rows.count;
+    }
     if (sequence.cached() != sequence.length()) continue;
     sample(rows.sequence, hash_of(sequence.ids(), sequence.ids().size()));
   }

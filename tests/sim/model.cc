@@ -25,6 +25,7 @@ worker::NodeLimits node_limits(const Options& options) {
   limits.plan.chunk_rows = 40;
   limits.plan.layers = layers;
   limits.end_ids = {end_id};
+  limits.prefill_suffix_tokens = options.prefill_suffix_tokens;
   limits.headroom_tokens = 16;
   limits.lease = 2s;
   if (options.plant == Plant::forget_tombstones) limits.tombstones = 0;

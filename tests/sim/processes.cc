@@ -66,6 +66,7 @@ void Simulation::tell_up(Router& r, Worker& w) {
   entry.node = NodeId(w.name);
   entry.role = w.role;
   entry.epoch = w.epoch;
+  if (w.role == Role::decode) entry.info.prefill_suffix_tokens = options_.prefill_suffix_tokens;
   entry.load.capacity_tokens = entry.load.free_tokens = 1000;
   r.table->worker_up(entry, now_);
   settle(w);

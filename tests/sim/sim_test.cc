@@ -56,6 +56,7 @@ void add_up(Outcome& sum, const Outcome& outcome) {
   sum.orphans_freed += outcome.orphans_freed;
   sum.prefix_hit_tokens += outcome.prefix_hit_tokens;
   sum.held_units += outcome.held_units;
+  sum.local_rows += outcome.local_rows;
   sum.ended_at_s = std::max(sum.ended_at_s, outcome.ended_at_s);
   for (const auto& [reason, count] : outcome.failures) sum.failures[reason] += count;
   for (const auto& [reason, count] : outcome.attempt_reasons) sum.attempt_reasons[reason] += count;
@@ -66,11 +67,12 @@ void print(const Outcome& sum) {
   std::printf(
       "%d finished, %d failed, %d dropped, %d attempts, %d kills, %d router kills, %d cuts, "
       "%d flips, %d stops, %d duplicates, %d preemptions, %d refused, %d leases, %d orphans, "
-      "%lld prefix tokens, %lld held units, %d wrong, longest %.1f s\n",
+      "%lld prefix tokens, %lld held units, %d wrong, %lld local rows, longest %.1f s\n",
       sum.finished, sum.failed, sum.dropped, sum.attempts, sum.kills, sum.router_kills, sum.cuts,
       sum.flips, sum.stops, sum.duplicates, sum.preemptions, sum.refused_units, sum.leases_expired,
       sum.orphans_freed, static_cast<long long>(sum.prefix_hit_tokens),
-      static_cast<long long>(sum.held_units), sum.wrong_held, sum.ended_at_s);
+      static_cast<long long>(sum.held_units), sum.wrong_held,
+      static_cast<long long>(sum.local_rows), sum.ended_at_s);
   for (const auto& [reason, count] : sum.failures) {
     std::printf("  failed, %s: %d\n", std::string(info(reason).label).c_str(), count);
   }
@@ -175,6 +177,64 @@ TEST(Sim, HeldUnitsThatDifferAreNeverDecodedOnAndAreSentTheNextTime) {
   const Outcome sum = sum_over_seeds(options);
   EXPECT_GT(sum.wrong_held, 0);
   EXPECT_GT(sum.attempt_reasons.at(Reason::held_units_differ), 0);
+}
+
+TEST(Sim, DecodeNodesThatComputeShortSuffixesGiveTheSameTokens) {
+  Options options;
+  options.prefill_suffix_tokens = 40;
+  options.one_token_chance = 0.1;
+  options.decode_blocks = 20;
+  options.cancel_chance = 0.1;
+  options.thread_latency = std::chrono::milliseconds(1);
+  const Outcome sum = sum_over_seeds(options);
+  EXPECT_GT(sum.local_rows, 0);
+  EXPECT_GT(sum.held_units, 0);
+  EXPECT_EQ(sum.attempts, 0);
+}
+
+TEST(Sim, DecodeNodesAloneServeEverything) {
+  Options options;
+  options.prefill_suffix_tokens = 1000;
+  options.prefill_nodes = 0;
+  options.one_token_chance = 0.1;
+  options.drop_chance = 0.2;
+  const Outcome sum = sum_over_seeds(options);
+  EXPECT_EQ(sum.attempts, 0);
+  EXPECT_EQ(sum.held_units, 0);
+}
+
+/// Prompts of both ways, in a world where everything fails now and then.
+TEST(Sim, LocalPromptsSurviveWhatHandedOverOnesDo) {
+  Options options;
+  options.prefill_suffix_tokens = 40;
+  options.routers = 2;
+  options.kills_per_second = 1;
+  options.router_kills_per_second = 0.3;
+  options.cuts_per_second = 3;
+  options.stops_per_second = 1;
+  options.flip_chance = 0.02;
+  options.wrong_held_chance = 0.1;
+  options.cancel_chance = 0.1;
+  options.drop_chance = 0.1;
+  options.duplicate_chance = 0.02;
+  options.one_token_chance = 0.1;
+  options.decode_blocks = 20;
+  options.prefill_blocks = 24;
+  options.thread_latency = std::chrono::milliseconds(1);
+  EXPECT_GT(sum_over_seeds(options).local_rows, 0);
+}
+
+TEST(Sim, DecodeNodesAloneSurviveFaults) {
+  Options options;
+  options.prefill_suffix_tokens = 1000;
+  options.prefill_nodes = 0;
+  options.kills_per_second = 1;
+  options.cuts_per_second = 3;
+  options.stops_per_second = 1;
+  options.drop_chance = 0.1;
+  options.duplicate_chance = 0.02;
+  options.decode_blocks = 20;
+  EXPECT_GT(sum_over_seeds(options).kills, 0);
 }
 
 TEST(Sim, ClientsThatLeaveAfterAnyMessageLeaveNothingBehind) {

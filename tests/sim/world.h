@@ -45,10 +45,11 @@ struct Options {
   int requests = 40;
   int prefill_blocks = 64;
   int decode_blocks = 48;
-  int window = 24;                       ///< of the second layer group
-  double fault_seconds = 3;              ///< faults stop after this
-  double kills_per_second = 0;           ///< of worker processes
-  double longest_absence_seconds = 0.8;  ///< of a killed worker
+  int window = 24;                         ///< of the second layer group
+  std::int64_t prefill_suffix_tokens = 0;  ///< that decode nodes compute themselves
+  double fault_seconds = 3;                ///< faults stop after this
+  double kills_per_second = 0;             ///< of worker processes
+  double longest_absence_seconds = 0.8;    ///< of a killed worker
   double router_kills_per_second = 0;
   double cuts_per_second = 0;   ///< of connections
   double stops_per_second = 0;  ///< a worker does nothing for a while
@@ -83,6 +84,7 @@ struct Outcome {
   int orphans_freed = 0;
   std::int64_t prefix_hit_tokens = 0;
   std::int64_t held_units = 0;  ///< by grants, a layer
+  std::int64_t local_rows = 0;  ///< of prompts, computed by decode nodes
   double ended_at_s = 0;
   double longest_request_s = 0;
   std::uint64_t trace = 0;  ///< hash of everything that happened, in order

@@ -201,6 +201,7 @@ Result<WorkerInfo> worker_of(const wire::WorkerInfo& in) {
     BATON_ASSIGN(std::string text, text_of(transport));
     out.transports.push_back(std::move(text));
   }
+  out.prefill_suffix_tokens = count_of(in.prefill_suffix_tokens());
   return out;
 }
 
@@ -241,6 +242,7 @@ Result<Message> from(const wire::Reserve& in) {
   BATON_ASSIGN(out.work, work_of(in.work()));
   BATON_ASSIGN(out.lease_ms, lease_of(in.lease_ms()));
   out.prompt_ready = in.prompt_ready();
+  out.may_compute = in.may_compute();
   return Message(std::move(out));
 }
 

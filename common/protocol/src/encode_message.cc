@@ -111,6 +111,7 @@ void put(const WorkerInfo& in, wire::WorkerInfo* out) {
   out->set_admin_url(in.admin_url);
   out->set_bundle_digest(in.bundle_digest);
   for (const std::string& transport : in.transports) out->add_transports(transport);
+  out->set_prefill_suffix_tokens(in.prefill_suffix_tokens);
 }
 
 void put(const DataLink& in, wire::DataLink* out) {
@@ -180,6 +181,7 @@ struct ToWire {
     put(in.work, to->mutable_work());
     to->set_lease_ms(in.lease_ms);
     to->set_prompt_ready(in.prompt_ready);
+    to->set_may_compute(in.may_compute);
   }
   void operator()(const Prefill& in) const {
     wire::Prefill* to = out.mutable_prefill();

@@ -169,8 +169,12 @@ Result<void> WorkerProcess::assemble(LoadedModel model) {
   limits.plan.token_budget = config_.token_budget;
   limits.plan.chunk_rows = config_.sequential_prefill ? 1 : config_.chunk_rows;
   limits.plan.layers = model_->model->config().layers;
+  const bool limited = config_.step_budget > Duration{};
+  limits.plan.decode_step = limited ? config_.step_budget : engine::PlanLimits::no_limit;
+  if (!limited) limits.plan.layer = engine::PlanLimits::no_limit;
   limits.end_ids = model_->end_ids;
   limits.prefix_cache = config_.prefix_cache;
+  limits.prefill_suffix_tokens = config_.prefill_suffix_tokens;
   limits.lease = config_.lease;
   limits.backlog_tokens = config_.backlog_tokens;
   limits.headroom_tokens = config_.headroom_tokens;
@@ -216,6 +220,9 @@ void WorkerProcess::start_serving() {
   info.control_address = advertised.to_string();
   info.admin_url = "http://" + admin_->endpoint().to_string();
   info.bundle_digest = protocol::sha256(model_->bundle).to_string();
+  if (identity_.role == protocol::Role::decode) {
+    info.prefill_suffix_tokens = config_.prefill_suffix_tokens;
+  }
   for (const auto& [name, address] : driver_->addresses()) info.transports.push_back(name);
   const Duration took = monotonic_now() - started_;
   probe_.loaded(seconds(took));

@@ -45,10 +45,10 @@ DecodeCore::DecodeCore(worker::NodeLimits limits, kvcache::PoolConfig pools,
 
 // ---- messages ----
 
-void DecodeCore::phase_message(const OwnerRef& from, const protocol::Message& message, Instant,
-                               Instant now) {
+void DecodeCore::phase_message(const OwnerRef& from, const protocol::Message& message,
+                               Instant arrived, Instant now) {
   if (const auto* reserve = std::get_if<protocol::Reserve>(&message)) {
-    on(from, *reserve, now);
+    on(from, *reserve, arrived, now);
   } else if (const auto* resume = std::get_if<protocol::Resume>(&message)) {
     on(from, *resume);
   }
@@ -78,22 +78,67 @@ Result<void> DecodeCore::admit(const protocol::Reserve& message) const {
   return ok();
 }
 
-void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Instant now) {
+void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Instant arrived,
+                    Instant now) {
   const RequestId request = message.key.request;
   if (is_answered(from, message.key, now)) return;
   if (const Result<void> admitted = admit(message); !admitted) {
     return refuse(from, message.key, admitted.error());
   }
   const bool is_next = !space_queue_.must_wait(request, message.prompt_ready, now);
-  std::optional<Space> space = is_next ? find_space(message.work) : std::nullopt;
-  if (!space) {
+  if (!is_next || !place(from, message, arrived, now)) {
     const bool starves = is_next && space_queue_.has_waited_long(request, now);
     space_queue_.refused(request, message.prompt_ready, now);
     if (starves && message.prompt_ready) take_back_a_grant(now);
     return refuse(from, message.key, Error(Reason::no_space, "no free blocks now"));
   }
   space_queue_.leave(request);
-  grant(from, message, std::move(*space));
+}
+
+/// False when there are not enough blocks for it now.
+bool DecodeCore::place(const OwnerRef& to, const protocol::Reserve& message, Instant arrived,
+                       Instant now) {
+  if (std::optional<engine::Sequence> sequence = to_compute(message, now)) {
+    return compute(to, message, std::move(*sequence), arrived);
+  }
+  std::optional<Space> space = find_space(message.work);
+  if (!space) return false;
+  grant(to, message, std::move(*space));
+  return true;
+}
+
+/// The request's sequence when so little of it is not cached that it is computed here. What the
+/// engine would refuse the prefill node refuses better.
+std::optional<engine::Sequence> DecodeCore::to_compute(const protocol::Reserve& message,
+                                                       Instant now) const {
+  if (!message.may_compute || limits().prefill_suffix_tokens == 0) return std::nullopt;
+  Result<engine::Sequence> sequence = engine::Sequence::for_prefill(
+      worker::spec_of(message.work, limits(), pools().config().block_positions, now),
+      limits().model);
+  if (!sequence) return std::nullopt;
+  const std::int64_t suffix = sequence->length() - sequence->cached_prefix(pools());
+  if (suffix > limits().prefill_suffix_tokens) return std::nullopt;
+  return std::move(*sequence);
+}
+
+/// It holds its cached prefix and the blocks of the rest from now on, and is ours: there is nothing
+/// that a commit would have to prove.
+bool DecodeCore::compute(const OwnerRef& to, const protocol::Reserve& message,
+                         engine::Sequence sequence, Instant arrived) {
+  const std::int64_t cached = sequence.cached_prefix(pools());
+  if (cached > 0) sequence.take_prefix(pools(), cached);
+  if (!sequence.reserve(pools(), cached)) {
+    sequence.release(pools());
+    return false;
+  }
+  Job& job = add_job(to, message.key);
+  job.owned = true;
+  job.local = LocalPrefill{arrived, std::nullopt, cached};
+  job.first_index = static_cast<std::int32_t>(message.work.generated_ids.size());
+  if (sequence.uses_prefix_cache()) add(worker::PrefixLookedUp{sequence.length(), cached});
+  add_sequence(job, std::move(sequence));
+  send(to, protocol::Owned{job.key, job.first_index});
+  return true;
 }
 
 /// The whole blocks of its beginning that are indexed here, shared, and new ones for the rest.
@@ -182,12 +227,17 @@ protocol::Tokens DecodeCore::tokens_from(const Job& job, std::int32_t first_inde
   take(job.digests, out.digests);
   take(job.logprobs, out.logprobs);
   out.times = times_of(job, job.last_row);
+  if (job.local) out.cached_tokens = job.local->cached_tokens;
   return out;
 }
 
-/// Nothing before the first row has ended.
+/// Of decoding nothing before the first row has ended.
 protocol::PhaseTimes DecodeCore::times_of(const Job& job, Instant decoded_until) {
   protocol::PhaseTimes times;
+  if (job.local && job.local->started && !job.ids.empty()) {
+    times.queue = *job.local->started - job.local->received;
+    times.prefill = job.accepted - *job.local->started;
+  }
   if (!job.first_row) return times;
   times.commit_held = job.accepted - job.committed;
   times.first_decode = *job.first_row - job.accepted;
@@ -269,6 +319,10 @@ engine::StepPlan DecodeCore::next_step(Instant now) {
   fail_all(decision.cannot_grow,
            Error(Reason::cannot_grow, "the cache has no room for another token"), now);
   begin_step(std::move(decision.step));
+  for (const engine::PrefillRows& rows : step().prefill) {
+    Job* job = job_of(rows.sequence);
+    if (job != nullptr && job->local && !job->local->started) job->local->started = now;
+  }
   return step();
 }
 
@@ -289,13 +343,17 @@ void DecodeCore::computed(const engine::StepPlan& step, const engine::StepEvents
   for (const engine::PrefillRows& rows : events.chunks) {
     Job* job = job_of(rows.sequence);
     if (job == nullptr) continue;
-    // Only recomputed victims prefill here: their prompt came by handoff and was dropped.
-    job->facts.recomputed_rows += static_cast<std::int32_t>(rows.count);
+    if (job->local && job->ids.empty()) {
+      job->facts.prompt_rows += rows.count;
+    } else {
+      job->facts.recomputed_rows += static_cast<std::int32_t>(rows.count);  // after a preemption
+    }
   }
 }
 
 void DecodeCore::sampled(Job& job, const engine::TokenEvent& event, Instant now) {
   const std::int32_t index = job.first_index + static_cast<std::int32_t>(job.ids.size());
+  if (job.local && job.ids.empty()) job.committed = job.accepted = now;
   job.ids.push_back(event.id);
   job.last_row = now;
   if (event.logits_digest) job.digests.push_back(*event.logits_digest);

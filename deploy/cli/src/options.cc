@@ -104,6 +104,9 @@ void add_node_flags(CLI::App& app, UpOptions& options) {
   add("--context-length", "N", "Longest sequence");
   add("--token-budget", "N", "Most rows of a step");
   add("--chunk-rows", "N", "Most rows of one prompt in a step");
+  add("--prefill-suffix-tokens", "N",
+      "Decode nodes compute a prompt of which no more tokens are not cached");
+  add("--step-budget", "TIME", "Longest step that decodes, e.g. 50ms; 0s: no limit");
   add("--log-level", "LEVEL", "debug, info, warning or error");
 }
 
@@ -117,8 +120,10 @@ CLI::App* add_up(CLI::App& app, UpOptions& up) {
   command->add_option("--max-tokens", up.max_tokens, "Most tokens of that answer")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->capture_default_str();
-  command->add_option("--prefill-nodes", up.prefill_nodes, "How many")
-      ->check(CLI::Range(1, 64))
+  command
+      ->add_option("--prefill-nodes", up.prefill_nodes,
+                   "How many; 0: decode nodes compute all (--prefill-suffix-tokens)")
+      ->check(CLI::Range(0, 64))
       ->capture_default_str();
   command->add_option("--decode-nodes", up.decode_nodes, "How many")
       ->check(CLI::Range(1, 64))

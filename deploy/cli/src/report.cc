@@ -114,7 +114,9 @@ std::string time_report(const Answer& answer) {
   part("total", "total", "");
   const std::int64_t held = integer_at(handoff, "held_units");
   if (integer_at(handoff, "units") + held == 0) {
-    return out + "Handoff: none, the first token ended the request\n";
+    return out + (integer_at(decode, "prompt_rows") > 0
+                      ? fmt::format("Handoff: none, {} computed the prompt\n", decode_node)
+                      : "Handoff: none, the first token ended the request\n");
   }
   out += fmt::format("Handoff: {} units, {}, over {} in {:.2f} ms", integer_at(handoff, "units"),
                      bytes_text(integer_at(handoff, "bytes")), text_at(handoff, "transport"),

@@ -58,6 +58,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Granted& message, I
     new_decode_leg(id, *entry, Reason::length_mismatch, "the grant has another length", now);
     return;
   }
+  if (!entry->prefill && !place_prefill(id, *entry, now)) return;
   entry->grant = message.grant;
   entry->short_since.reset();
   leave_queues(id, *entry, now);
@@ -101,7 +102,8 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Tokens& message, In
   Entry* entry = find_current(from, message.key);
   if (entry == nullptr) return answer_stale(from, message.key, now);
   const RequestId id = message.key.request;
-  if (entry->prefill == from && !std::exchange(entry->token_of_attempt, true)) {
+  const bool computed = entry->prefill == from || entry->computed_by_decode;
+  if (computed && !std::exchange(entry->token_of_attempt, true)) {
     entry->facts.times.queue += message.times.queue;
     entry->facts.times.prefill += message.times.prefill;
     if (entry->base == 0) {  // later attempts find what the request itself has left
@@ -112,7 +114,8 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Tokens& message, In
       entry->state = State::transferring;
       entry->state_deadline = now + limits_.handoff_wait;
     }
-  } else if (entry->decode == from && message.times.first_decode > Duration{}) {
+  }
+  if (entry->decode == from && message.times.first_decode > Duration{}) {
     take_decode_times(*entry, message.times);
   }
   take_tokens(id, *entry, message, now);
@@ -195,6 +198,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Finished& message, 
     return;
   }
   if (entry->ended_at) return;
+  remember_prefix(*entry);
   entry->facts.decode = message.facts;
   take_decode_times(*entry, message.times);
   if (entry->handoff_known || !entry->prefill) {
@@ -212,11 +216,23 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Owned& message, Ins
   entry->state = State::decoding;
   watch_workers(*entry, now);
   entry->state_deadline = now + limits_.token_wait;
+  remember_prefix(*entry);
+  if (!entry->prefill) return computed_by(from, message.key.request, *entry, now);
   if (entry->handoff_known) return release_prefill(message.key.request, *entry, now);
   if (entry->prefill && !workers_.is_up(*entry->prefill)) {
     const WorkerRef lost = *entry->prefill;  // it will not say how the handoff ended
     worker_lost(message.key.request, *entry, lost, false, now);
   }
+}
+
+/// No handoff comes; how long the prompt takes only the request's deadline bounds.
+void HandoffTable::computed_by(const WorkerRef& decode, RequestId id, Entry& entry, Instant now) {
+  entry.computed_by_decode = true;
+  entry.handoff_known = true;
+  entry.facts.prefill_node = decode.node;
+  entry.short_since.reset();
+  entry.state_deadline = entry.submission.deadline;
+  leave_queues(id, entry, now);
 }
 
 void HandoffTable::release_prefill(RequestId id, Entry& entry, Instant now) {
@@ -301,7 +317,8 @@ void HandoffTable::find_forgotten(const WorkerRef& from, const protocol::Invento
     const auto at = listed.find(id);
     const Attempt held = at == listed.end() ? Attempt{0, 0} : at->second;
     const bool prefills = entry.prefill == from && !entry.token_of_attempt;
-    const bool decodes = entry.decode == from && entry.grant && !entry.ended_at;
+    const bool has_part = entry.grant || entry.state == State::decoding;
+    const bool decodes = entry.decode == from && has_part && !entry.ended_at;
     if (prefills &&
         is_forgotten(held.prefill_leg == entry.attempt.prefill_leg, entry.prefill_missed)) {
       new_attempt(id, entry, Reason::worker_lost, "the prefill worker forgot the request", now);

@@ -71,12 +71,33 @@ PlacementNeed HandoffTable::need_of(const Entry& entry) const {
   PlacementNeed need;
   need.tokens = static_cast<std::int64_t>(entry.submission.work.prompt_ids.size() + entry.base);
   need.needs_decode = needs_decode(entry);
+  need.has_prefill = entry.prefill.has_value();
   need.fingerprint = entry.fingerprint;
   need.avoid = entry.avoid;
+  if (entry.chain) need.cached = prefixes_.known(entry.chain->keys());
   return need;
 }
 
+/// Nobody else's prompts are hashed: without decode workers that compute some it is of no use.
+void HandoffTable::extend_chain(Entry& entry) const {
+  if (!workers_.any_computes()) return;
+  const protocol::Work& work = entry.submission.work;
+  std::vector<TokenId> ids = work.prompt_ids;
+  ids.insert(ids.end(), entry.generated.begin(), entry.generated.end());
+  // The fingerprint is left out: it is known only once the request is placed.
+  if (!entry.chain) entry.chain.emplace(prefix::Key(), PrefixMemory::block_positions);
+  entry.chain->extend(ids);
+}
+
+/// The decode worker has, or will have, the cache of what is known of the request.
+void HandoffTable::remember_prefix(Entry& entry) {
+  if (!entry.decode) return;
+  extend_chain(entry);
+  if (entry.chain) prefixes_.add(*entry.decode, entry.chain->keys());
+}
+
 void HandoffTable::try_place(RequestId id, Entry& entry, Instant now) {
+  extend_chain(entry);
   const PlacementNeed need = need_of(entry);
   const std::optional<Placement> placement = workers_.place(need, random_);
   if (!placement) return;
@@ -86,11 +107,25 @@ void HandoffTable::try_place(RequestId id, Entry& entry, Instant now) {
   entry.decode = placement->decode;
   entry.lost_since.reset();
   entry.state = State::placed;
-  entry.facts.times.queue += now - entry.queued_since;
-  entry.facts.prefill_node = placement->prefill.node;
-  workers_.placed(placement->prefill, need.tokens, now);
+  count_queued(entry, now);
   if (entry.decode) send_reserve(id, entry, now);
+  if (!entry.prefill) return;
+  workers_.placed(*entry.prefill, need.tokens, now);
   send_prefill(id, entry, now);
+}
+
+/// The decode worker that was asked alone does not compute the prompt.
+bool HandoffTable::place_prefill(RequestId id, Entry& entry, Instant now) {
+  const PlacementNeed need = need_of(entry);
+  entry.prefill = workers_.place_prefill(need, random_);
+  if (!entry.prefill) {
+    new_attempt(id, entry, Reason::no_worker, "no prefill worker is available", now);
+    return false;
+  }
+  count_queued(entry, now);
+  workers_.placed(*entry.prefill, need.tokens, now);
+  send_prefill(id, entry, now);
+  return true;
 }
 
 AttemptKey HandoffTable::key_of(RequestId id, const Entry& entry) const {
@@ -122,15 +157,18 @@ std::int64_t in_ms(Duration duration) {
 void HandoffTable::send_reserve(RequestId id, Entry& entry, Instant now) {
   entry.reserve_at.reset();
   entry.decode_missed = 0;
+  if (!entry.prefill) count_queued(entry, now);
   entry.state_deadline = now + limits_.grant_wait;
   entry.facts.decode_node = entry.decode->node;
   workers_.placed(*entry.decode, need_of(entry).tokens, now);
-  send(*entry.decode, protocol::Reserve{key_of(id, entry), work_of(entry, now),
-                                        in_ms(limits_.lease), entry.token_of_attempt});
+  send(*entry.decode,
+       protocol::Reserve{key_of(id, entry), work_of(entry, now), in_ms(limits_.lease),
+                         entry.token_of_attempt, !entry.prefill.has_value()});
 }
 
 void HandoffTable::send_prefill(RequestId id, Entry& entry, Instant now) {
   entry.prefill_missed = 0;
+  entry.facts.prefill_node = entry.prefill->node;
   send(*entry.prefill, protocol::Prefill{key_of(id, entry), work_of(entry, now),
                                          in_ms(limits_.lease), needs_decode(entry)});
 }
@@ -237,7 +275,8 @@ std::optional<WorkerRef> HandoffTable::lost_worker(const Entry& entry) const {
 
 bool HandoffTable::lacks_worker(const Entry& entry) const {
   if (entry.state == State::queued || entry.ended_at) return false;
-  return lost_worker(entry) || (needs_decode(entry) && !entry.decode);
+  const bool wants_decode = needs_decode(entry) || !entry.prefill;
+  return lost_worker(entry) || (wants_decode && !entry.decode);
 }
 
 /// Starts or ends the wait for workers. It is decided from what is connected, never from the one

@@ -91,16 +91,40 @@ std::vector<const Worker*> Workers::able(Role role, const Digest256& fingerprint
   return out;
 }
 
-std::optional<WorkerRef> Workers::pick(Role role, const Digest256& fingerprint,
+std::vector<const Worker*> Workers::able_to_decode(const Digest256& fingerprint,
+                                                   const PlacementNeed& need) const {
+  std::vector<const Worker*> out = able(Role::decode, fingerprint, need);
+  if (need.has_prefill || !able(Role::prefill, fingerprint, need).empty()) return out;
+  std::erase_if(out, [&](const Worker* worker) {
+    return worker->info.prefill_suffix_tokens < std::max<std::int64_t>(need.tokens, 1);
+  });
+  return out;
+}
+
+bool Workers::may_compute(const WorkerRef& worker, const PlacementNeed& need) const {
+  const std::int64_t most = find(worker.node)->info.prefill_suffix_tokens;
+  const auto cached = need.cached.find(worker.node);
+  const std::int64_t suffix = need.tokens - (cached == need.cached.end() ? 0 : cached->second);
+  return most > 0 && suffix <= most;
+}
+
+bool Workers::any_computes() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const auto& entry) { return entry.second.info.prefill_suffix_tokens > 0; });
+}
+
+std::optional<WorkerRef> Workers::pick(const std::vector<const Worker*>& workers,
                                        const PlacementNeed& need, std::mt19937_64& random) const {
   // Cost in tokens: what is queued before us (prefill), or how full the pool would be (decode).
   std::vector<std::pair<std::int64_t, WorkerRef>> candidates;
   std::vector<std::pair<std::int64_t, WorkerRef>> avoided;
-  for (const Worker* worker : able(role, fingerprint, need)) {
-    const std::int64_t used = role == Role::prefill
+  for (const Worker* worker : workers) {
+    const std::int64_t used = worker->role == Role::prefill
                                   ? worker->load.backlog_tokens
                                   : worker->load.capacity_tokens - worker->load.free_tokens;
-    const std::pair<std::int64_t, WorkerRef> entry{used + pending(worker->node),
+    const auto cached = need.cached.find(worker->node);
+    const std::int64_t shared = cached == need.cached.end() ? 0 : cached->second;
+    const std::pair<std::int64_t, WorkerRef> entry{used + pending(worker->node) - shared,
                                                    {worker->node, worker->epoch}};
     (need.avoid.contains(worker->node) ? avoided : candidates).push_back(entry);
   }
@@ -113,27 +137,38 @@ std::optional<WorkerRef> Workers::pick(Role role, const Digest256& fingerprint,
   return candidates[random() % candidates.size()].second;
 }
 
-std::optional<Placement> Workers::place(const PlacementNeed& need, std::mt19937_64& random) const {
+std::optional<Placement> Workers::place(PlacementNeed need, std::mt19937_64& random) const {
+  need.has_prefill = false;  // it begins anew
   std::set<Digest256> fingerprints;
   for (const auto& [node, worker] : workers_) {
-    if (worker.role != Role::prefill || fingerprints.contains(worker.fingerprint)) continue;
+    if (fingerprints.contains(worker.fingerprint)) continue;
     if (need.fingerprint && worker.fingerprint != *need.fingerprint) continue;
-    if (able(Role::prefill, worker.fingerprint, need).empty()) continue;
-    if (need.needs_decode && able(Role::decode, worker.fingerprint, need).empty()) continue;
+    const bool prefills = !able(Role::prefill, worker.fingerprint, need).empty();
+    const bool needs_decode = need.needs_decode || !prefills;
+    if (needs_decode && able_to_decode(worker.fingerprint, need).empty()) continue;
     fingerprints.insert(worker.fingerprint);
   }
   if (fingerprints.empty()) return std::nullopt;
   Placement out;
   out.fingerprint =
       *std::next(fingerprints.begin(), static_cast<std::ptrdiff_t>(random() % fingerprints.size()));
-  out.prefill = *pick(Role::prefill, out.fingerprint, need, random);
-  if (need.needs_decode) out.decode = pick(Role::decode, out.fingerprint, need, random);
+  const std::vector<const Worker*> prefills = able(Role::prefill, out.fingerprint, need);
+  if (need.needs_decode || prefills.empty()) {
+    out.decode = pick(able_to_decode(out.fingerprint, need), need, random);
+  }
+  const bool alone = out.decode && may_compute(*out.decode, need);
+  if (!alone) out.prefill = pick(prefills, need, random);
   return out;
+}
+
+std::optional<WorkerRef> Workers::place_prefill(const PlacementNeed& need,
+                                                std::mt19937_64& random) const {
+  return pick(able(Role::prefill, *need.fingerprint, need), need, random);
 }
 
 std::optional<WorkerRef> Workers::place_decode(const PlacementNeed& need,
                                                std::mt19937_64& random) const {
-  return pick(Role::decode, *need.fingerprint, need, random);
+  return pick(able_to_decode(*need.fingerprint, need), need, random);
 }
 
 }  // namespace baton::router

@@ -64,7 +64,6 @@ void add_options(ConfigTable& table, RouterConfig& c) {
                  "File with the secret that keys cached prefixes; the same for all routers");
   add_waits(table, c);
   table.check([&c]() -> Result<void> {
-    if (c.prefill.empty()) return Error(Reason::bad_config, "prefill: at least one is needed");
     if (c.decode.empty()) return Error(Reason::bad_config, "decode: at least one is needed");
     return ok();
   });

@@ -149,7 +149,10 @@ process::Health RouterProcess::readiness() const {
   bool decode = false;
   for (const auto& [node, worker] : table_.workers().all()) {
     if (!worker.up || worker.draining) continue;
-    (worker.role == protocol::Role::prefill ? prefill : decode) = true;
+    // One that computes prompts serves short ones, or all, without any prefill node.
+    const bool computes = worker.info.prefill_suffix_tokens > 0;
+    prefill = prefill || worker.role == protocol::Role::prefill || computes;
+    decode = decode || worker.role == protocol::Role::decode;
   }
   if (!prefill) return {false, "no prefill node is available"};
   if (!decode) return {false, "no decode node is available"};

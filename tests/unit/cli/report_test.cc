@@ -49,6 +49,13 @@ TEST(TimeReport, SaysWhatTheDecodeNodeHeldAlready) {
   EXPECT_THAT(time_report(answer), HasSubstr("Handoff: 0 units"));
 }
 
+TEST(TimeReport, SaysWhenTheDecodeNodeComputedThePrompt) {
+  Answer answer = handed_over();
+  answer.facts["handoff"] = object(R"({"transport": "", "units": 0})");
+  answer.facts["decode"].as_object()["prompt_rows"] = 12;
+  EXPECT_THAT(time_report(answer), HasSubstr("Handoff: none, decode-1 computed the prompt\n"));
+}
+
 TEST(TimeReport, SaysWhenNothingHadToCross) {
   Answer answer = handed_over();
   answer.facts["handoff"] = object(R"({"transport": "", "units": 0})");

@@ -71,6 +71,34 @@ TEST(Planner, NoStepWithDecodeRowsIsPlannedLongerThanItsLimit) {
   EXPECT_GT(pure.step.predicted, std::chrono::milliseconds(100));
 }
 
+TEST(Planner, WhereDecodingLeavesNoTimePromptsTakeTurnsWithIt) {
+  auto pools = pools_of(1'000);
+  SequenceTable table;
+  const SequenceId decoding = add_decoding(table, pools, 10);
+  const SequenceId prompt = add_prompt(table, 100);
+  PlanLimits limits = limits_of(64);
+  limits.decode_step = std::chrono::microseconds(1500);  // one row takes a millisecond
+  int prefill_steps = 0;
+  int decode_steps = 0;
+  for (int i = 0; i < 10; ++i) {
+    const StepPlan step = plan_mixed(table, pools, one_ms_a_row(), limits).step;
+    ASSERT_TRUE(prepare_step(step, table, pools).has_value());
+    EXPECT_LE(step.predicted, limits.decode_step);
+    const std::uint64_t number = table.next_step();
+    if (!step.prefill.empty()) {
+      ++prefill_steps;
+      EXPECT_EQ(step.prefill[0].sequence, prompt);
+      table.find(prompt)->advance(step.prefill[0].count, number, pools);
+    } else {
+      ++decode_steps;
+      table.find(decoding)->advance(1, number, pools);
+      table.find(decoding)->append(99);
+    }
+  }
+  EXPECT_EQ(prefill_steps, 5);
+  EXPECT_EQ(decode_steps, 5);
+}
+
 TEST(Planner, ALayerIsNeverPlannedLongerThanItsLimit) {
   auto pools = pools_of(1'000);
   SequenceTable table;

@@ -49,6 +49,7 @@ std::vector<Message> one_of_each() {
   ack.node = NodeId("d-0");
   ack.epoch = here;
   ack.fingerprint_fields = {{"layers", "30"}};
+  ack.worker.prefill_suffix_tokens = 64;
   ack.data = DataLink{"shm", "addr", {1, 2}, {3, 4}, "same host"};
   Commit commit;
   commit.key = key;
@@ -65,7 +66,7 @@ std::vector<Message> one_of_each() {
   return {hello,
           ack,
           HelloRefused{Reason::version_mismatch, "no"},
-          Reserve{key, work(), 5000, true},
+          Reserve{key, work(), 5000, true, true},
           Prefill{key, work(), 5000, true},
           Target{key, NodeId("d-0"), there, grant()},
           Cancel{key},

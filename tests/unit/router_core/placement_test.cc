@@ -42,8 +42,8 @@ TEST(Placement, RequestsSentSinceTheLastReportCount) {  // RTR-04
   std::map<NodeId, int> counts;
   for (int i = 0; i < 8; ++i) {
     const auto placement = workers.place(prefill_only(), random);
-    ++counts[placement->prefill.node];
-    workers.placed(placement->prefill, 100, Instant{});
+    ++counts[placement->prefill->node];
+    workers.placed(*placement->prefill, 100, Instant{});
   }
   EXPECT_THAT(counts[NodeId("p0")], testing::AllOf(testing::Ge(3), testing::Le(5)));
 }
@@ -59,7 +59,7 @@ TEST(Placement, ReplicasDoNotStampedeToTheBestWorker) {  // RTR-05
         workers.came_up(worker("p" + std::to_string(i), Role::prefill, i == 7 ? 990 : 1000));
       }
       std::mt19937_64 random(static_cast<std::uint64_t>(trial * 16 + router));
-      ++counts[workers.place(prefill_only(), random)->prefill.node];
+      ++counts[workers.place(prefill_only(), random)->prefill->node];
     }
     int most = 0;
     for (const auto& [node, count] : counts) most = std::max(most, count);
@@ -75,7 +75,7 @@ TEST(Placement, UnrelatedRequestsOneByOneUseEqualWorkersAlike) {  // RTR-06
   std::mt19937_64 random(5);
   int first = 0;
   for (int i = 0; i < 100; ++i) {
-    first += workers.place(prefill_only(), random)->prefill.node == NodeId("p0") ? 1 : 0;
+    first += workers.place(prefill_only(), random)->prefill->node == NodeId("p0") ? 1 : 0;
   }
   EXPECT_THAT(first, testing::AllOf(testing::Ge(35), testing::Le(65)));
 }
@@ -91,7 +91,7 @@ TEST(Placement, ADrainingWorkerGetsNothingNew) {  // RTR-09
   std::mt19937_64 random(1);
   for (int i = 0; i < 50; ++i) {
     const auto placement = workers.place(need, random);
-    EXPECT_EQ(placement->prefill.node, NodeId("p1"));
+    EXPECT_EQ(placement->prefill->node, NodeId("p1"));
     EXPECT_EQ(placement->decode->node, NodeId("d0"));
   }
 }
@@ -126,7 +126,7 @@ TEST(Placement, OnlyWorkersOfOneFingerprintArePaired) {
   std::mt19937_64 random(1);
   EXPECT_FALSE(workers.place(need, random).has_value());
   workers.came_up(worker("p1", Role::prefill));
-  EXPECT_EQ(workers.place(need, random)->prefill.node, NodeId("p1"));
+  EXPECT_EQ(workers.place(need, random)->prefill->node, NodeId("p1"));
 }
 
 TEST(Placement, AStreamKeepsItsFingerprint) {
@@ -147,9 +147,9 @@ TEST(Placement, AnAvoidedWorkerIsTakenOnlyWhenThereIsNoOther) {
   PlacementNeed need = prefill_only();
   need.avoid = {NodeId("p0")};
   std::mt19937_64 random(1);
-  EXPECT_EQ(workers.place(need, random)->prefill.node, NodeId("p1"));
+  EXPECT_EQ(workers.place(need, random)->prefill->node, NodeId("p1"));
   workers.went_down({NodeId("p1"), Epoch(1)}, Instant{});
-  EXPECT_EQ(workers.place(need, random)->prefill.node, NodeId("p0"));
+  EXPECT_EQ(workers.place(need, random)->prefill->node, NodeId("p0"));
 }
 
 Worker with_cache(Worker worker, std::int64_t tokens) {
@@ -169,7 +169,7 @@ TEST(Placement, ALongRequestGoesToTheWorkersWhoseCachesHoldIt) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 20; ++i) {
     const auto placement = workers.place(need, random);
-    EXPECT_EQ(placement->prefill.node, NodeId("p1"));
+    EXPECT_EQ(placement->prefill->node, NodeId("p1"));
     EXPECT_EQ(placement->decode->node, NodeId("d1"));
   }
   workers.went_down({NodeId("d1"), Epoch(1)}, Instant{});
@@ -197,11 +197,11 @@ TEST(Placement, AReportReplacesWhatItCanShow) {
   const WorkerRef p0{NodeId("p0"), Epoch(1)};
   std::mt19937_64 random(1);
   workers.placed(p0, 1000, Instant{});
-  EXPECT_EQ(workers.place(prefill_only(), random)->prefill.node, NodeId("p1"));
+  EXPECT_EQ(workers.place(prefill_only(), random)->prefill->node, NodeId("p1"));
   workers.report(p0, report(0), Instant{} + milliseconds(50));  // too early to show it
-  EXPECT_EQ(workers.place(prefill_only(), random)->prefill.node, NodeId("p1"));
+  EXPECT_EQ(workers.place(prefill_only(), random)->prefill->node, NodeId("p1"));
   workers.report(p0, report(0), Instant{} + milliseconds(500));
-  EXPECT_EQ(workers.place(prefill_only(), random)->prefill.node, NodeId("p0"));
+  EXPECT_EQ(workers.place(prefill_only(), random)->prefill->node, NodeId("p0"));
 }
 
 TEST(Placement, AWorkerThatIsLongLostIsForgotten) {
@@ -214,6 +214,69 @@ TEST(Placement, AWorkerThatIsLongLostIsForgotten) {
   workers.forget_lost(Instant{} + seconds(600), seconds(600));
   EXPECT_EQ(workers.find(NodeId("p0")), nullptr);
   EXPECT_NE(workers.find(NodeId("p1")), nullptr);
+}
+
+// ---- decode workers that compute prompts ----
+
+Worker computes(const std::string& node, std::int64_t tokens) {
+  Worker out = worker(node, Role::decode);
+  out.info.prefill_suffix_tokens = tokens;
+  return out;
+}
+
+PlacementNeed both(std::int64_t tokens) {
+  PlacementNeed need;
+  need.tokens = tokens;
+  return need;
+}
+
+TEST(Placement, AShortPromptGoesToADecodeWorkerAloneAndALongOneToAPair) {
+  Workers workers;
+  workers.came_up(worker("p0", Role::prefill));
+  workers.came_up(computes("d0", 64));
+  std::mt19937_64 random(1);
+  EXPECT_FALSE(workers.place(both(64), random)->prefill);
+  EXPECT_TRUE(workers.place(both(65), random)->prefill);
+  EXPECT_TRUE(workers.place(prefill_only(10), random)->prefill);
+}
+
+TEST(Placement, ALongPromptThatIsThoughtToBeCachedIsTriedAlone) {
+  Workers workers;
+  workers.came_up(worker("p0", Role::prefill));
+  workers.came_up(computes("d0", 64));
+  std::mt19937_64 random(1);
+  PlacementNeed need = both(1000);
+  need.cached[NodeId("d0")] = 960;
+  EXPECT_FALSE(workers.place(need, random)->prefill);
+  need.cached[NodeId("d0")] = 900;
+  EXPECT_TRUE(workers.place(need, random)->prefill);
+}
+
+TEST(Placement, TheDecodeWorkerThatHasThePrefixIsPreferred) {
+  Workers workers;
+  workers.came_up(worker("p0", Role::prefill));
+  for (const char* node : {"d0", "d1", "d2"}) workers.came_up(computes(node, 64));
+  std::mt19937_64 random(1);
+  PlacementNeed need = both(1000);
+  need.cached[NodeId("d1")] = 960;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(workers.place(need, random)->decode->node, NodeId("d1"));
+  }
+}
+
+TEST(Placement, WithoutPrefillWorkersOnlyDecodeWorkersThatComputeAllOfItWillDo) {
+  Workers workers;
+  workers.came_up(computes("d0", 64));
+  workers.came_up(computes("d1", 5000));
+  workers.came_up(worker("d2", Role::decode));
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 20; ++i) {
+    const auto placement = workers.place(both(1000), random);
+    EXPECT_EQ(placement->decode->node, NodeId("d1"));
+    EXPECT_FALSE(placement->prefill);
+  }
+  EXPECT_EQ(workers.place(prefill_only(1000), random)->decode->node, NodeId("d1"));
+  EXPECT_FALSE(workers.place(both(5001), random));
 }
 
 }  // namespace

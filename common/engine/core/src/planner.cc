@@ -25,6 +25,9 @@ class Planner {
 
   void add_decode_rows(bool leave_room_for_prefill);
   void add_prefill_rows();
+  /// So many that decode wait for this step: it is as short, and leaves them as many blocks, as if
+  /// they were in it.
+  void let_wait(std::size_t decoding) { waiting_ = static_cast<std::int64_t>(decoding); }
   PlanDecision finish();
 
  private:
@@ -55,6 +58,7 @@ class Planner {
   std::vector<std::int64_t> free_;           // blocks per group that the plan has not used yet
   std::map<SequenceId, std::int64_t> hits_;  // cached prefixes of those that may start
   std::set<SequenceId> gone_;                // preempted or given up by this plan
+  std::int64_t waiting_ = 0;                 // rows that decode, but not in this step
   PlanDecision decision_;
 };
 
@@ -179,7 +183,7 @@ std::int64_t Planner::step_rows() const {
 }
 
 std::int64_t Planner::rows_allowed(std::int64_t first_position, std::int64_t at_most) const {
-  const bool decodes = !decision_.step.decode.empty();
+  const bool decodes = waiting_ > 0 || !decision_.step.decode.empty();
   const Duration by_layers = limits_.layer * limits_.layers;
   const Duration limit = decodes ? std::min(limits_.decode_step, by_layers) : by_layers;
   const std::int64_t rows =
@@ -215,7 +219,7 @@ void Planner::start_prefills(std::vector<Candidate> candidates, std::int64_t bud
            std::tuple(b.second->deadline(), b.second->arrival(), b.first);
   });
   const std::int64_t share = candidates.size() > 1 ? std::max<std::int64_t>(budget / 2, 1) : budget;
-  const auto decoding = static_cast<std::int64_t>(decision_.step.decode.size());
+  const auto decoding = waiting_ + static_cast<std::int64_t>(decision_.step.decode.size());
   bool may_start = true;
   for (const Candidate& candidate : candidates) {
     const auto& [id, sequence] = candidate;
@@ -303,6 +307,16 @@ bool any_prefill(const SequenceTable& table) {
                      [](const auto& entry) { return entry.second.phase() == Phase::prefill; });
 }
 
+/// Was the last step one that decoded?
+bool decoded_last(const SequenceTable& table) {
+  std::uint64_t last[2] = {0, 0};
+  for (const auto& [id, sequence] : table.all()) {
+    std::uint64_t& of_phase = last[sequence.phase() == Phase::prefill ? 0 : 1];
+    of_phase = std::max(of_phase, sequence.last_step());
+  }
+  return last[1] > last[0];
+}
+
 }  // namespace
 
 PlanDecision plan_prefill(const SequenceTable& table, const kvcache::BlockPools& pools,
@@ -321,10 +335,18 @@ PlanDecision plan_decode(const SequenceTable& table, const kvcache::BlockPools& 
 
 PlanDecision plan_mixed(const SequenceTable& table, const kvcache::BlockPools& pools,
                         const RateModel& rates, const PlanLimits& limits) {
+  const bool prefills = any_prefill(table);
   Planner planner(table, pools, rates, limits);
-  planner.add_decode_rows(any_prefill(table));
+  planner.add_decode_rows(prefills);
   planner.add_prefill_rows();
-  return planner.finish();
+  PlanDecision together = planner.finish();
+  const bool is_shut_out = prefills && together.step.prefill.empty() && decoded_last(table);
+  if (!is_shut_out) return together;
+  Planner alone(table, pools, rates, limits);
+  alone.let_wait(together.step.decode.size());
+  alone.add_prefill_rows();
+  PlanDecision prefill = alone.finish();
+  return prefill.step.empty() ? together : prefill;
 }
 
 }  // namespace baton::engine

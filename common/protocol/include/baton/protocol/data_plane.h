@@ -85,6 +85,9 @@ struct WorkerInfo {
   std::string admin_url;
   std::string bundle_digest;  ///< of the tokenizer bundle, hexadecimal SHA-256
   std::vector<std::string> transports;
+  /// Decode: a prompt of which at most so many tokens are not in its prefix cache is computed
+  /// there.
+  std::int64_t prefill_suffix_tokens = 0;
 };
 
 struct Load {

@@ -29,12 +29,13 @@ struct AttemptKey {
 
 // ---- router → worker ----
 
-/// Asks a decode worker for blocks. Creates state.
+/// Asks a decode worker for blocks, or to compute the prompt itself. Creates state.
 struct Reserve {
   AttemptKey key;
   Work work;
   std::int64_t lease_ms = 0;
   bool prompt_ready = false;  ///< computed, and held by the prefill worker until it is handed over
+  bool may_compute = false;   ///< no prefill worker has it: Owned instead of Granted is welcome
 };
 /// Asks a prefill worker to compute. Creates state. Without `needs_target` it ends at token 0.
 struct Prefill {
@@ -123,7 +124,7 @@ struct Finished {
   PhaseTimes times;
   StepFacts facts;
 };
-/// The decode worker has accepted the commit and decodes.
+/// The decode worker has accepted the commit and decodes, or computes the prompt itself.
 struct Owned {
   AttemptKey key;
   std::int32_t next_index = 0;

@@ -34,7 +34,9 @@ struct WorkerConfig : process::ServerConfig {
   std::int64_t backlog_tokens = 1'000'000;
   std::int64_t headroom_tokens = 64;
   bool prefix_cache = true;
-  bool poison_freed = false;  ///< fills freed blocks (tests)
+  std::int64_t prefill_suffix_tokens = 0;  ///< decode: longest part of a prompt computed here
+  Duration step_budget = std::chrono::milliseconds(100);  ///< of steps with decode rows; 0: none
+  bool poison_freed = false;                              ///< fills freed blocks (tests)
 };
 
 /// The options of `config`, bound to a table; `role` names what help texts speak of.

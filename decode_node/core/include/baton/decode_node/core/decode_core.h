@@ -12,6 +12,13 @@
 
 namespace baton::decode_node {
 
+/// A prompt that the decode node computes itself: almost all of it was in its prefix cache.
+struct LocalPrefill {
+  Instant received;
+  std::optional<Instant> started;  ///< first rows planned
+  std::int64_t cached_tokens = 0;
+};
+
 /// What the decode node holds for an attempt.
 struct DecodeJob : worker::Job {
   protocol::Work work;
@@ -20,12 +27,13 @@ struct DecodeJob : worker::Job {
   kvcache::SequenceBlocks blocks;      ///< until the sequence takes them over
   std::optional<prefix::Chain> chain;  ///< of all ids but the commit's
   bool owned = false;
-  std::int32_t first_index = 0;    ///< of the tokens below
-  std::vector<TokenId> ids;        ///< of this attempt, the commit's first
-  std::vector<Digest128> digests;  ///< when asked for
+  std::optional<LocalPrefill> local;  ///< no grant and no commit then
+  std::int32_t first_index = 0;       ///< of the tokens below
+  std::vector<TokenId> ids;           ///< of this attempt, the commit's first
+  std::vector<Digest128> digests;     ///< when asked for
   std::vector<protocol::Tokens::Logprob> logprobs;
   std::optional<protocol::Finished> finished;  ///< until Release
-  Instant committed;                           ///< the commit arrived
+  Instant committed;  ///< the commit arrived, or the first token was sampled here
   Instant accepted;
   std::optional<Instant> first_row;  ///< end of the first decode step
   Instant last_row;                  ///< end of the last one
@@ -56,7 +64,8 @@ class DecodeCore final : public worker::RequestCore<DecodeJob> {
   void failed(Job& job, const Error& error, Instant now) override;
   void sampled(Job& job, const engine::TokenEvent& event, Instant now) override;
 
-  void on(const handoff::OwnerRef& from, const protocol::Reserve& message, Instant now);
+  void on(const handoff::OwnerRef& from, const protocol::Reserve& message, Instant arrived,
+          Instant now);
   void on(const handoff::OwnerRef& from, const protocol::Resume& message);
 
   void on(const handoff::CommitVerified& event, Instant now);
@@ -73,6 +82,11 @@ class DecodeCore final : public worker::RequestCore<DecodeJob> {
   };
 
   Result<void> admit(const protocol::Reserve& message) const;
+  bool place(const handoff::OwnerRef& to, const protocol::Reserve& message, Instant arrived,
+             Instant now);
+  std::optional<engine::Sequence> to_compute(const protocol::Reserve& message, Instant now) const;
+  bool compute(const handoff::OwnerRef& to, const protocol::Reserve& message,
+               engine::Sequence sequence, Instant arrived);
   std::optional<Space> find_space(const protocol::Work& work);
   void grant(const handoff::OwnerRef& to, const protocol::Reserve& message, Space space);
   void take_back_a_grant(Instant now);

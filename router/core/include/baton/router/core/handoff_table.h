@@ -18,6 +18,7 @@
 #include "baton/base/result.h"
 #include "baton/base/time.h"
 #include "baton/protocol/messages.h"
+#include "baton/router/core/prefix_memory.h"
 #include "baton/router/core/table_types.h"
 #include "baton/router/core/workers.h"
 
@@ -60,6 +61,7 @@ class HandoffTable {
     Attempt attempt;
     std::optional<Digest256> fingerprint;
     std::optional<WorkerRef> prefill;  ///< holds something of the current attempt
+    bool computed_by_decode = false;   ///< the decode worker owns it and computes the prompt
     std::optional<WorkerRef> decode;
     std::optional<protocol::Grant> grant;
     bool token_of_attempt = false;  ///< prefill's token has come on this attempt
@@ -70,6 +72,7 @@ class HandoffTable {
     std::map<std::int32_t, Delivered> early;
     std::optional<std::int32_t> resumed_at;  ///< the gap that was asked for last
     int attempts_without_token = 0;
+    std::optional<prefix::Chain> chain;  ///< of the ids, when decode workers compute prompts
     std::set<NodeId> avoid;
     std::set<WorkerRef> queues;  ///< decode workers that refused for space and keep it a place
     Instant queued_since;
@@ -101,6 +104,9 @@ class HandoffTable {
   void try_place(RequestId id, Entry& entry, Instant now);
   void send_reserve(RequestId id, Entry& entry, Instant now);
   void send_prefill(RequestId id, Entry& entry, Instant now);
+  bool place_prefill(RequestId id, Entry& entry, Instant now);
+  void extend_chain(Entry& entry) const;
+  void remember_prefix(Entry& entry);
   void send_target_if_ready(RequestId id, Entry& entry, Instant now);
   bool finish_if_complete(RequestId id, Entry& entry, Instant now);
   void new_attempt(RequestId id, Entry& entry, Reason reason, const std::string& message,
@@ -110,6 +116,7 @@ class HandoffTable {
   bool may_try_again(RequestId id, Entry& entry, Reason reason, const std::string& message,
                      Instant now);
   void note_attempt(RequestId id, Entry& entry, Reason reason);
+  void computed_by(const WorkerRef& decode, RequestId id, Entry& entry, Instant now);
   void release_prefill(RequestId id, Entry& entry, Instant now);
   bool others_can_take_over(const Entry& entry) const;
   std::optional<WorkerRef> lost_worker(const Entry& entry) const;
@@ -141,6 +148,12 @@ class HandoffTable {
     entry.grant.reset();
     entry.target_sent = false;
     entry.handoff_known = false;
+    entry.computed_by_decode = false;
+  }
+  /// Nobody has computed for it since it was counted last.
+  static void count_queued(Entry& entry, Instant now) {
+    entry.facts.times.queue += now - entry.queued_since;
+    entry.queued_since = now;
   }
   static void take_decode_times(Entry& entry, const protocol::PhaseTimes& times);
   void take_tokens(RequestId id, Entry& entry, const protocol::Tokens& message, Instant now);
@@ -164,6 +177,7 @@ class HandoffTable {
   std::mt19937_64 random_;
   std::string prefix_secret_;
   Workers workers_;
+  PrefixMemory prefixes_;
   std::map<RequestId, Entry> entries_;
   std::set<RequestId> queue_;
   std::map<DebtKey, Debt> debts_;

@@ -33,7 +33,7 @@ struct WorkerRef {
 };
 
 struct Placement {
-  WorkerRef prefill;
+  std::optional<WorkerRef> prefill;  ///< none: the decode worker is likely to compute the prompt
   std::optional<WorkerRef> decode;
   Digest256 fingerprint;
 };
@@ -41,6 +41,9 @@ struct Placement {
 struct PlacementNeed {
   std::int64_t tokens = 0;  ///< positions to compute and to hold
   bool needs_decode = true;
+  bool has_prefill = false;  ///< a prefill worker has it already
+  /// Tokens at its beginning that decode workers are thought to have cached.
+  std::map<NodeId, std::int64_t> cached{};
   std::optional<Digest256> fingerprint;  ///< fixed once a request was placed
   std::set<NodeId> avoid;                ///< refused or lost for this request: only if nothing else
 };
@@ -63,9 +66,12 @@ class Workers {
   const std::map<NodeId, Worker>& all() const { return workers_; }
 
   /// Nothing when no pair (or no prefill worker, when decode is not needed) of one fingerprint is
-  /// up and takes work.
-  std::optional<Placement> place(const PlacementNeed& need, std::mt19937_64& random) const;
+  /// up and takes work, and no decode worker that computes prompts of this length.
+  std::optional<Placement> place(PlacementNeed need, std::mt19937_64& random) const;
+  std::optional<WorkerRef> place_prefill(const PlacementNeed& need, std::mt19937_64& random) const;
   std::optional<WorkerRef> place_decode(const PlacementNeed& need, std::mt19937_64& random) const;
+  /// Does a decode worker compute prompts itself?
+  bool any_computes() const;
 
   /// Counts work that was sent until a report shows it.
   void placed(const WorkerRef& worker, std::int64_t tokens, Instant now);
@@ -84,7 +90,13 @@ class Workers {
   /// is large enough, any worker says so best.
   std::vector<const Worker*> able(protocol::Role role, const Digest256& fingerprint,
                                   const PlacementNeed& need) const;
-  std::optional<WorkerRef> pick(protocol::Role role, const Digest256& fingerprint,
+  /// The decode workers that can take it: without a prefill worker only those that compute prompts
+  /// of any such length.
+  std::vector<const Worker*> able_to_decode(const Digest256& fingerprint,
+                                            const PlacementNeed& need) const;
+  /// Has so little of it to compute, as far as is known, that it is asked before a prefill worker.
+  bool may_compute(const WorkerRef& worker, const PlacementNeed& need) const;
+  std::optional<WorkerRef> pick(const std::vector<const Worker*>& workers,
                                 const PlacementNeed& need, std::mt19937_64& random) const;
 
   std::map<NodeId, Worker> workers_;

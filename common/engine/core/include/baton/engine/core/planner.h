@@ -22,6 +22,9 @@
 namespace baton::engine {
 
 struct PlanLimits {
+  /// Long for any step, and short enough to be multiplied by a number of layers.
+  static constexpr Duration no_limit = std::chrono::hours(24);
+
   std::int64_t token_budget = 2048;  ///< most rows of a step
   /// Most rows of one sequence's chunk; the tests' way to force chunks.
   std::int64_t chunk_rows = 2048;
@@ -47,7 +50,8 @@ PlanDecision plan_decode(const SequenceTable& table, const kvcache::BlockPools& 
                          const RateModel& rates, const PlanLimits& limits);
 
 /// Decode rows, then prefill chunks in what the decode step limit leaves: the decode node's plan
-/// (its prefills are recomputed victims and local prefixes) and that of one process alone.
+/// (its prefills are recomputed victims and local prompts) and that of one process alone. Where the
+/// limit leaves nothing, the two take turns.
 PlanDecision plan_mixed(const SequenceTable& table, const kvcache::BlockPools& pools,
                         const RateModel& rates, const PlanLimits& limits);
 

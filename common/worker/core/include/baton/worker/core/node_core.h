@@ -25,6 +25,7 @@ struct NodeLimits {
   std::int64_t backlog_tokens = 1'000'000;  ///< prefill: over it, new prompts are refused
   std::int64_t headroom_tokens = 64;        ///< decode: a grant covers this beyond the prompt
   bool prefix_cache = true;                 ///< keep whole blocks for requests to come
+  std::int64_t prefill_suffix_tokens = 0;   ///< decode: the most of a prompt that is computed here
   Duration lease = std::chrono::seconds(5);
   std::size_t tombstones = 65'536;
 };
