@@ -7,6 +7,8 @@ from support.build import PATIENCE_S
 from support.cluster import COMPLETIONS, Cluster, completion
 from support.http_api import collect
 
+# However long the streams before it take on a slow machine.
+PATIENT = {"space_wait": f"{4 * PATIENCE_S}s"}
 STREAMS = 32
 BLOCK = 16
 
@@ -38,7 +40,8 @@ def all_at_once(cluster: Cluster) -> list:
 
 def test_streams_on_half_of_the_cache_they_want_end_with_the_same_bits(tmp_path):
     demand = sum(blocks_of(len(prompt) + count) for prompt, count in requests())
-    with Cluster(tmp_path / "half", decode_options={"cache_tokens": demand // 2 * BLOCK}) as small:
+    with Cluster(tmp_path / "half", decode_options={"cache_tokens": demand // 2 * BLOCK},
+                 router_options=PATIENT) as small:
         short_of_space = all_at_once(small)
         assert small.decode[0].metrics().value("baton_preemptions_total") > 0
         small.wait_baseline()
