@@ -1,5 +1,5 @@
-"""Prompts that a decode node computes itself: nothing crosses, no prefill node is asked, and the bits
-are the same."""
+"""Prompts that a decode node computes itself: nothing crosses, no prefill node is asked, and the
+bits are the same."""
 
 import concurrent.futures
 
