@@ -20,6 +20,8 @@ namespace {
 
 // A layer takes at most 100 ms by plan; a loop without progress for this long hangs.
 constexpr Duration hung_after = std::chrono::seconds(30);
+// Of the step budget: now and then a step takes a third longer than was predicted.
+constexpr int planned_percent = 75;
 
 std::string default_node(protocol::Role role) {
   char host[64] = {};
@@ -170,7 +172,8 @@ Result<void> WorkerProcess::assemble(LoadedModel model) {
   limits.plan.chunk_rows = config_.sequential_prefill ? 1 : config_.chunk_rows;
   limits.plan.layers = model_->model->config().layers;
   const bool limited = config_.step_budget > Duration{};
-  limits.plan.decode_step = limited ? config_.step_budget : engine::PlanLimits::no_limit;
+  limits.plan.decode_step =
+      limited ? config_.step_budget * planned_percent / 100 : engine::PlanLimits::no_limit;
   if (!limited) limits.plan.layer = engine::PlanLimits::no_limit;
   limits.end_ids = model_->end_ids;
   limits.prefix_cache = config_.prefix_cache;
