@@ -352,6 +352,7 @@ void HandoffTable::repeat_to(const WorkerRef& worker, RequestId id, Entry& entry
 
 void HandoffTable::worker_down(const WorkerRef& worker, Instant now) {
   workers_.went_down(worker, now);
+  prefixes_.forget(worker.node);
   for (RequestId id : ids()) {
     const auto found = entries_.find(id);
     if (found != entries_.end()) worker_lost(id, found->second, worker, false, now);

@@ -33,6 +33,16 @@ TEST(PrefixMemory, ANodesNewLifeHasNothing) {
   EXPECT_TRUE(memory.known(chain_of(1000).keys()).empty());
 }
 
+TEST(PrefixMemory, ANodeThatIsGoneIsForgotten) {
+  PrefixMemory memory;
+  memory.add(d0, chain_of(130).keys());
+  memory.add(d1, chain_of(130).keys());
+  memory.forget(d0.node);
+  const auto known = memory.known(chain_of(1000).keys());
+  EXPECT_EQ(known.size(), 1U);
+  EXPECT_EQ(known.at(d1.node), 128);
+}
+
 TEST(PrefixMemory, TheOldestAreForgotten) {
   PrefixMemory memory(2);
   memory.add(d0, chain_of(64, 5).keys());

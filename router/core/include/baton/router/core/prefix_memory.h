@@ -23,6 +23,8 @@ class PrefixMemory {
 
   /// The node's cache has held this since.
   void add(const WorkerRef& worker, std::span<const prefix::Key> keys);
+  /// A node that is gone may never come back under its name.
+  void forget(const NodeId& node) { nodes_.erase(node); }
   /// Tokens at the beginning, by node.
   std::map<NodeId, std::int64_t> known(std::span<const prefix::Key> keys) const;
 
