@@ -102,7 +102,8 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Tokens& message, In
   Entry* entry = find_current(from, message.key);
   if (entry == nullptr) return answer_stale(from, message.key, now);
   const RequestId id = message.key.request;
-  const bool computed = entry->prefill == from || entry->computed_by_decode;
+  const bool computed =
+      !message.ids.empty() && (entry->prefill == from || entry->computed_by_decode);
   if (computed && !std::exchange(entry->token_of_attempt, true)) {
     entry->facts.times.queue += message.times.queue;
     entry->facts.times.prefill += message.times.prefill;
@@ -131,10 +132,12 @@ void HandoffTable::take_decode_times(Entry& entry, const protocol::PhaseTimes& t
 void HandoffTable::take_tokens(RequestId id, Entry& entry, const protocol::Tokens& message,
                                Instant now) {
   DeliverTokens out{id, static_cast<std::int32_t>(entry.generated.size()), {}};
+  bool gap_before = false;
   for (std::size_t i = 0; i < message.ids.size(); ++i) {
     const std::int64_t index = message.first_index + static_cast<std::int64_t>(i);
     const auto next = static_cast<std::int64_t>(entry.generated.size());
     if (index < next) continue;  // had already
+    gap_before = gap_before || index > next;
     Delivered token{message.ids[i], std::nullopt, std::nullopt};
     if (!message.digests.empty()) token.digest = message.digests[i];
     if (!message.logprobs.empty()) token.logprob = message.logprobs[i];
@@ -153,7 +156,8 @@ void HandoffTable::take_tokens(RequestId id, Entry& entry, const protocol::Token
   deliver_early(id, entry);
   // A gap is asked for once; when the answer is lost with its connection, the next one asks again.
   const auto gap = static_cast<std::int32_t>(entry.generated.size());
-  if (entry.early.empty() || !entry.decode || entry.resumed_at == gap) return;
+  // Also when what came is too early to be kept.
+  if (!(gap_before || !entry.early.empty()) || !entry.decode || entry.resumed_at == gap) return;
   entry.resumed_at = gap;
   send(*entry.decode, protocol::Resume{key_of(id, entry), gap});
 }

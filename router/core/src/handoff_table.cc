@@ -242,8 +242,8 @@ void HandoffTable::new_attempt(RequestId id, Entry& entry, Reason reason,
 
 void HandoffTable::new_decode_leg(RequestId id, Entry& entry, Reason reason,
                                   const std::string& message, Instant now) {
-  // A decode worker that had no target has touched nothing of the request: not lost because of it.
-  if (reason == Reason::worker_lost && !entry.target_sent) {
+  // Beside a prefill worker, one that had no target has computed nothing: not lost because of it.
+  if (reason == Reason::worker_lost && entry.prefill && !entry.target_sent) {
     note_attempt(id, entry, reason);
   } else if (!may_try_again(id, entry, reason, message, now)) {
     return;
@@ -309,6 +309,7 @@ void HandoffTable::worker_up(Worker worker, Instant now) {
   const bool new_life = workers_.came_up(std::move(worker));
   if (new_life && before) {
     std::erase_if(debts_, [&](const auto& debt) { return debt.first.first == *before; });
+    prefixes_.forget(before->node);
     for (RequestId id : ids()) {
       const auto found = entries_.find(id);
       if (found != entries_.end()) worker_lost(id, found->second, *before, true, now);

@@ -71,6 +71,50 @@ TEST(Planner, NoStepWithDecodeRowsIsPlannedLongerThanItsLimit) {
   EXPECT_GT(pure.step.predicted, std::chrono::milliseconds(100));
 }
 
+TEST(Planner, NewShortPromptsAtEveryStepDoNotKeepStreamsFromTheirTurns) {
+  auto pools = pools_of(1'000);
+  SequenceTable table;
+  const SequenceId decoding = add_decoding(table, pools, 10);
+  PlanLimits limits = limits_of(64);
+  limits.decode_step = std::chrono::microseconds(1500);  // one row takes a millisecond
+  int decoded = 0;
+  for (int i = 0; i < 10; ++i) {
+    const SequenceId prompt = add_prompt(table, 1);
+    const StepPlan step = plan_mixed(table, pools, one_ms_a_row(), limits).step;
+    ASSERT_TRUE(prepare_step(step, table, pools).has_value());
+    const std::uint64_t number = table.next_step();
+    for (const PrefillRows& rows : step.prefill) {
+      table.find(rows.sequence)->advance(rows.count, number, pools);
+      table.remove(rows.sequence, pools);  // its first token was its last
+    }
+    for (const DecodeRow& row : step.decode) {
+      ASSERT_EQ(row.sequence, decoding);
+      ++decoded;
+      table.find(decoding)->advance(1, number, pools);
+      table.find(decoding)->append(99);
+    }
+    table.remove(prompt, pools);
+  }
+  EXPECT_EQ(decoded, 5);
+}
+
+TEST(Planner, WhereOneRowExceedsTheLimitATurnTakesThoseThatCostLittleMore) {
+  auto pools = pools_of(1'000);
+  SequenceTable table;
+  add_decoding(table, pools, 10);
+  const SequenceId prompt = add_prompt(table, 100);
+  RateModel weights_bound;
+  weights_bound.observe({1, 0}, std::chrono::milliseconds(10));
+  weights_bound.observe({64, 0}, std::chrono::milliseconds(11));
+  PlanLimits limits = limits_of(64);
+  limits.decode_step = std::chrono::milliseconds(5);
+  table.prepared_step(true);
+  const StepPlan step = plan_mixed(table, pools, weights_bound, limits).step;
+  ASSERT_EQ(step.prefill.size(), 1U);
+  EXPECT_EQ(step.prefill[0].sequence, prompt);
+  EXPECT_GT(step.prefill[0].count, 30);
+}
+
 TEST(Planner, WhereDecodingLeavesNoTimePromptsTakeTurnsWithIt) {
   auto pools = pools_of(1'000);
   SequenceTable table;

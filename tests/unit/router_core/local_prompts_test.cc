@@ -57,6 +57,25 @@ TEST_F(LocalPrompts, TheWaitForSpaceIsQueueing) {  // P8
   EXPECT_EQ(ends[id].facts.times.queue, milliseconds(53));
 }
 
+TEST_F(LocalPrompts, AnAnswerBeforeTokenZeroLeavesItsTimesToTokenZero) {  // P8
+  up("d0");
+  const RequestId id = submit();
+  say("d0", protocol::Owned{key(id), 0});
+  say("d0", tokens(key(id), 0, {}));
+  computed("d0", id);
+  say("d0", finished(key(id), 1));
+  ASSERT_TRUE(ends.contains(id));
+  EXPECT_EQ(ends[id].facts.times.prefill, milliseconds(5));
+}
+
+TEST_F(LocalPrompts, TokensThatAreTooEarlyToBeKeptAreAskedForAgain) {
+  up("d0");
+  const RequestId id = submit(1, 1000);
+  say("d0", protocol::Owned{key(id), 0});
+  say("d0", tokens(key(id), 600, {20}));
+  EXPECT_EQ(last<protocol::Resume>("d0").next_index, 0);
+}
+
 TEST_F(LocalPrompts, AGrantInsteadBringsInAPrefillNode) {
   up("p0");
   up("d0");
@@ -108,6 +127,17 @@ TEST_F(LocalPrompts, ALostDecodeNodeIsReplacedBeforeAndAfterItsAnswer) {
   say("d1", tokens(key(after, 2), 1, {21}));
   EXPECT_THAT(delivered(after), ElementsAre(20, 21));
   EXPECT_THAT(delivered(before), ElementsAre(20));
+}
+
+TEST_F(LocalPrompts, ThoseLostWhileTheyMayComputeAreCounted) {
+  up("d0");
+  const RequestId id = submit();
+  for (const char* next : {"d1", "d2", "d3"}) {
+    const std::string asked = node_of<protocol::Reserve>(id);
+    up(next);
+    down(asked);
+  }
+  EXPECT_EQ(failure(id), Reason::worker_lost);
 }
 
 TEST_F(LocalPrompts, ALongComputationIsBoundByTheRequestsDeadlineAlone) {

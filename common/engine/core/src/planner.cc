@@ -43,6 +43,7 @@ class Planner {
   void preempt(SequenceId id, const Sequence& sequence);
 
   std::int64_t step_rows() const;
+  Duration longest_turn(std::int64_t first_position) const;
   std::int64_t rows_allowed(std::int64_t first_position, std::int64_t at_most) const;
   std::int64_t fitting_chunk(const Candidate& candidate, std::int64_t count,
                              std::int64_t keep_free);
@@ -182,10 +183,20 @@ std::int64_t Planner::step_rows() const {
   return flat == 0 ? limits_.token_budget : std::min(limits_.token_budget, flat);
 }
 
+/// Where one row alone exceeds the limit, a step a quarter longer than that row: what reading the
+/// weights gives nearly for nothing, so that a prompt does not take a turn for each of its rows.
+Duration Planner::longest_turn(std::int64_t first_position) const {
+  StepShape one = decision_.step.shape;
+  one.add(first_position, 1);
+  const Duration shortest = rates_.predict(one);
+  return shortest > limits_.decode_step ? shortest + shortest / 4 : Duration{};
+}
+
 std::int64_t Planner::rows_allowed(std::int64_t first_position, std::int64_t at_most) const {
   const bool decodes = waiting_ > 0 || !decision_.step.decode.empty();
   const Duration by_layers = limits_.layer * limits_.layers;
-  const Duration limit = decodes ? std::min(limits_.decode_step, by_layers) : by_layers;
+  Duration limit = decodes ? std::min(limits_.decode_step, by_layers) : by_layers;
+  if (waiting_ > 0) limit = std::max(limit, longest_turn(first_position));
   const std::int64_t rows =
       rates_.rows_within(decision_.step.shape, first_position, at_most, limit);
   // A step with nothing else in it makes progress whatever it is predicted to take.
@@ -307,16 +318,6 @@ bool any_prefill(const SequenceTable& table) {
                      [](const auto& entry) { return entry.second.phase() == Phase::prefill; });
 }
 
-/// Was the last step one that decoded?
-bool decoded_last(const SequenceTable& table) {
-  std::uint64_t last[2] = {0, 0};
-  for (const auto& [id, sequence] : table.all()) {
-    std::uint64_t& of_phase = last[sequence.phase() == Phase::prefill ? 0 : 1];
-    of_phase = std::max(of_phase, sequence.last_step());
-  }
-  return last[1] > last[0];
-}
-
 }  // namespace
 
 PlanDecision plan_prefill(const SequenceTable& table, const kvcache::BlockPools& pools,
@@ -340,7 +341,7 @@ PlanDecision plan_mixed(const SequenceTable& table, const kvcache::BlockPools& p
   planner.add_decode_rows(prefills);
   planner.add_prefill_rows();
   PlanDecision together = planner.finish();
-  const bool is_shut_out = prefills && together.step.prefill.empty() && decoded_last(table);
+  const bool is_shut_out = prefills && together.step.prefill.empty() && table.decoded_last();
   if (!is_shut_out) return together;
   Planner alone(table, pools, rates, limits);
   alone.let_wait(together.step.decode.size());

@@ -92,6 +92,7 @@ Result<void> prepare_step(const StepPlan& plan, SequenceTable& table, kvcache::B
       return no_space;
     }
   }
+  table.prepared_step(!plan.decode.empty());
   return ok();
 }
 

@@ -166,11 +166,15 @@ class SequenceTable {
 
   const std::map<SequenceId, Sequence>& all() const { return sequences_; }
   std::uint64_t next_step() { return ++steps_; }
+  /// Whether the last step that was prepared had rows that decode.
+  bool decoded_last() const { return decoded_last_; }
+  void prepared_step(bool decodes) { decoded_last_ = decodes; }
 
  private:
   std::map<SequenceId, Sequence> sequences_;
   std::uint64_t last_id_ = 0;
   std::uint64_t steps_ = 0;
+  bool decoded_last_ = false;
 };
 
 }  // namespace baton::engine
