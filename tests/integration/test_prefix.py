@@ -7,12 +7,9 @@ import pytest
 from support.build import BUILD
 from support.cluster import COMPLETIONS, Cluster
 from support.local import local_answers
+from support.local import token_ids as ids
 
 BLOCK = 64
-
-
-def ids(count: int, kind: int = 1) -> list[int]:
-    return [1 + (kind * 7919 + i * 104729 + i * i * 31) % 49000 for i in range(count)]
 
 
 # (request, its tokens that a prefill node has computed before), in the order of sending.

@@ -1,14 +1,12 @@
 """The relay: what prefill computed is continued by decode on another process, bit for bit."""
 
 import concurrent.futures
-import json
-import subprocess
 
 import pytest
 
 from support import http_api
-from support.build import BUILD
-from support.cluster import Cluster, default_model
+from support.cluster import Cluster
+from support.local import local_answers, token_ids
 
 UNIT, BLOCK = 16, 64
 # Lengths of the prompts: short ones, unit and block edges with both neighbours, chunk and tile
@@ -20,20 +18,12 @@ LENGTHS = sorted({1, 2, 3, 4, 5, 7, 9, 11, 13, 24, 40, 50, 90, 100, 150, 200, 30
 
 
 def prompt_of(length: int) -> list[int]:
-    """Token ids that differ by length, so that no prompt is the beginning of another."""
-    return [1 + (length * 7919 + i * 104729 + i * i * 31) % 49000 for i in range(length)]
+    """Of two lengths none is the beginning of the other."""
+    return token_ids(length, length)
 
 
-def local_answers(folder, lengths, max_tokens: int = 6, options=()) -> dict:
-    batch = folder / "batch.jsonl"
-    batch.write_text("".join(
-        json.dumps({"prompt": prompt_of(length), "max_tokens": max_tokens}) + "\n"
-        for length in lengths))
-    done = subprocess.run(
-        [BUILD / "bin/baton", "complete", "--local", "--model", default_model(), "--batch", batch,
-         "--json", "--logits-digest", "--ignore-eos", "--temperature", "0", *options],
-        capture_output=True, text=True, check=True)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+def answers_of(folder, lengths, max_tokens: int = 6, options=()) -> dict:
+    answers = local_answers(folder, map(prompt_of, lengths), max_tokens, options)
     return {length: (answer["token_ids"], answer["logits_digests"])
             for length, answer in zip(lengths, answers, strict=True)}
 
@@ -94,7 +84,7 @@ def test_decode_computes_no_row_of_a_prompt_that_it_was_handed(cluster):
 def reference(tmp_path_factory):
     """Token ids and digests of every logits row of one process without a handoff."""
     assert len(LENGTHS) >= 50
-    return local_answers(tmp_path_factory.mktemp("local"), LENGTHS)
+    return answers_of(tmp_path_factory.mktemp("local"), LENGTHS)
 
 
 @pytest.mark.parametrize("transport, at_once", [("shm", 1), ("ucx", 4)])
@@ -115,7 +105,7 @@ def test_many_requests_at_once_have_the_bits_of_one_process(cluster, reference):
 
 def test_a_cache_of_q8_0_crosses_at_half_the_bytes_and_has_the_bits_of_one_process(tmp_path):
     lengths = LENGTHS[::3]
-    expected = local_answers(tmp_path, lengths, options=["--cache-dtype", "q8_0"])
+    expected = answers_of(tmp_path, lengths, options=["--cache-dtype", "q8_0"])
     with Cluster(tmp_path, worker_options={"cache_dtype": "q8_0"}) as cluster:
         answers = all_answers(cluster, lengths, at_once=2)
         handoff = cluster.complete(prompt_of(130), max_tokens=2).trace["handoff"]

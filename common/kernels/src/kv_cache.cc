@@ -5,7 +5,6 @@
 #include "baton/base/check.h"
 
 #include "half.h"
-#include "lanes16/constants.h"
 
 namespace baton::kernels {
 namespace {
@@ -37,6 +36,9 @@ void write_k_f32(const UnitLayout& unit, int slot, const float* from, std::byte*
 void write_v_f32(const UnitLayout& unit, int slot, const float* from, std::byte* head) {
   std::memcpy(head + unit.v_index(slot, 0) * 4, from, unit.head_dim * sizeof(float));
 }
+
+/// Channels whose largest magnitude is below this are all zeros: the scale's inverse stays finite.
+constexpr float smallest_amax = 0x1p-100F;
 
 /// The 32 channels of a row that share a scale, as a cache of q8_0 holds them.
 struct QuantisedGroup {

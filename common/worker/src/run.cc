@@ -174,7 +174,6 @@ Result<void> WorkerProcess::assemble(LoadedModel model) {
   const bool limited = config_.step_budget > Duration{};
   limits.plan.decode_step =
       limited ? config_.step_budget * planned_percent / 100 : engine::PlanLimits::no_limit;
-  if (!limited) limits.plan.layer = engine::PlanLimits::no_limit;
   limits.end_ids = model_->end_ids;
   limits.prefix_cache = config_.prefix_cache;
   limits.prefill_suffix_tokens = config_.prefill_suffix_tokens;

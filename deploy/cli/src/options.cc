@@ -105,7 +105,7 @@ void add_node_flags(CLI::App& app, UpOptions& options) {
   add("--token-budget", "N", "Most rows of a step");
   add("--chunk-rows", "N", "Most rows of one prompt in a step");
   add("--prefill-suffix-tokens", "N",
-      "Decode nodes compute a prompt of which no more tokens are not cached");
+      "Decode nodes compute a prompt with at most so many tokens not cached");
   add("--step-budget", "TIME", "Longest step that decodes, e.g. 50ms; 0s: no limit");
   add("--log-level", "LEVEL", "debug, info, warning or error");
 }
@@ -122,7 +122,7 @@ CLI::App* add_up(CLI::App& app, UpOptions& up) {
       ->capture_default_str();
   command
       ->add_option("--prefill-nodes", up.prefill_nodes,
-                   "How many; 0: decode nodes compute all (--prefill-suffix-tokens)")
+                   "How many; 0: decode nodes compute what --prefill-suffix-tokens allows")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
   command->add_option("--decode-nodes", up.decode_nodes, "How many")
@@ -222,6 +222,12 @@ CLI::App* add_bench_serve(CLI::App& bench, BenchServeOptions& options) {
 }
 
 /// What CLI11 cannot say: which options go together.
+std::string conflict(const CLI::App& app, const UpOptions& up) {
+  if (up.prefill_nodes > 0 || app.count("--prefill-suffix-tokens") > 0) return "";
+  if (!from_environment("BATON_DECODE_PREFILL_SUFFIX_TOKENS", "").empty()) return "";
+  return "--prefill-nodes 0 needs --prefill-suffix-tokens: somebody must compute prompts";
+}
+
 std::string conflict(const CLI::App& app, CompleteOptions& complete) {
   const auto given = [&app](const std::string& name) { return app.count(name) > 0; };
   const int sources = int{given("prompt")} + int{given("--tokens-file")} + int{given("--batch")};
@@ -297,6 +303,8 @@ ParsedCommand parse_command(std::vector<std::string> arguments) {
     return usage_error(error.what());
   }
   if (*up_command) {
+    const std::string wrong = conflict(*up_command, up);
+    if (!wrong.empty()) return usage_error("up: " + wrong);
     if (up.model.empty()) up.model = default_model_path();
     return Command(std::move(up));
   }

@@ -103,8 +103,7 @@ std::vector<const Worker*> Workers::able_to_decode(const Digest256& fingerprint,
 
 bool Workers::may_compute(const WorkerRef& worker, const PlacementNeed& need) const {
   const std::int64_t most = find(worker.node)->info.prefill_suffix_tokens;
-  const auto cached = need.cached.find(worker.node);
-  const std::int64_t suffix = need.tokens - (cached == need.cached.end() ? 0 : cached->second);
+  const std::int64_t suffix = need.tokens - need.cached_at(worker.node);
   return most > 0 && suffix <= most;
 }
 
@@ -122,10 +121,8 @@ std::optional<WorkerRef> Workers::pick(const std::vector<const Worker*>& workers
     const std::int64_t used = worker->role == Role::prefill
                                   ? worker->load.backlog_tokens
                                   : worker->load.capacity_tokens - worker->load.free_tokens;
-    const auto cached = need.cached.find(worker->node);
-    const std::int64_t shared = cached == need.cached.end() ? 0 : cached->second;
-    const std::pair<std::int64_t, WorkerRef> entry{used + pending(worker->node) - shared,
-                                                   {worker->node, worker->epoch}};
+    const std::pair<std::int64_t, WorkerRef> entry{
+        used + pending(worker->node) - need.cached_at(worker->node), {worker->node, worker->epoch}};
     (need.avoid.contains(worker->node) ? avoided : candidates).push_back(entry);
   }
   if (candidates.empty()) candidates.swap(avoided);

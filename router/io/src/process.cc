@@ -145,16 +145,16 @@ void RouterProcess::tick() {
 process::Health RouterProcess::readiness() const {
   if (drain_.since()) return {false, "draining"};
   if (text_ == nullptr) return {false, "no worker has sent the tokenizer yet"};
-  bool prefill = false;
+  bool prompts = false;  // somebody computes them
   bool decode = false;
   for (const auto& [node, worker] : table_.workers().all()) {
     if (!worker.up || worker.draining) continue;
     // One that computes prompts serves short ones, or all, without any prefill node.
     const bool computes = worker.info.prefill_suffix_tokens > 0;
-    prefill = prefill || worker.role == protocol::Role::prefill || computes;
+    prompts = prompts || worker.role == protocol::Role::prefill || computes;
     decode = decode || worker.role == protocol::Role::decode;
   }
-  if (!prefill) return {false, "no prefill node is available"};
+  if (!prompts) return {false, "no prefill node is available"};
   if (!decode) return {false, "no decode node is available"};
   return {true, "ready"};
 }

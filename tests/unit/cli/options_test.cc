@@ -112,6 +112,13 @@ TEST(Options, LocalAndAUrlExcludeEachOtherButTheVariableDoesNotCount) {
   unsetenv("BATON_URL");
 }
 
+TEST(Options, WithoutPrefillNodesDecodeNodesMustComputePrompts) {
+  EXPECT_THAT(refused({"up", "--prefill-nodes", "0"}).text, HasSubstr("--prefill-suffix-tokens"));
+  const std::vector<std::string> alone = {"up", "--prefill-nodes", "0", "--prefill-suffix-tokens",
+                                          "9"};
+  EXPECT_EQ(parsed<UpOptions>(alone).prefill_nodes, 0);
+}
+
 TEST(Options, WhatIsWrongIsNamedAndWhatIsAskedForIsPrinted) {
   EXPECT_EQ(refused({}).code, 64);
   EXPECT_THAT(refused({"up", "--bogus"}).text, HasSubstr("--bogus"));

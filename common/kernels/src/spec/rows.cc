@@ -50,20 +50,20 @@ void soft_cap_row(float* x, int n, float softcap) {
 namespace baton::kernels {
 
 const Lanes16Ops& spec_ops() {
-  static constexpr Lanes16Ops ops = {"spec",
-                                     spec::block_rows,
-                                     1,
-                                     spec::quantise_row,
-                                     spec::round_apart,
-                                     spec::linear,
-                                     spec::rms_norm,
-                                     spec::rope_head,
-                                     spec::gated,
-                                     spec::add,
-                                     spec::soft_cap_row,
-                                     spec::attend_segment,
-                                     spec::merge,
-                                     spec::finish};
+  static constexpr Lanes16Ops ops = {.name = "spec",
+                                     .block_rows = spec::block_rows,
+                                     .bf16_words = 1,
+                                     .quantise_row = spec::quantise_row,
+                                     .round_apart = spec::round_apart,
+                                     .linear = spec::linear,
+                                     .rms_norm = spec::rms_norm,
+                                     .rope_head = spec::rope_head,
+                                     .gated = spec::gated,
+                                     .add = spec::add,
+                                     .soft_cap = spec::soft_cap_row,
+                                     .attend_segment = spec::attend_segment,
+                                     .merge = spec::merge,
+                                     .finish = spec::finish};
   return ops;
 }
 

@@ -12,7 +12,7 @@
 
 namespace baton::decode_node {
 
-/// A prompt that the decode node computes itself: almost all of it was in its prefix cache.
+/// A prompt that the decode node computes itself: little enough of it was not cached.
 struct LocalPrefill {
   Instant received;
   std::optional<Instant> started;  ///< first rows planned
@@ -33,8 +33,8 @@ struct DecodeJob : worker::Job {
   std::vector<Digest128> digests;     ///< when asked for
   std::vector<protocol::Tokens::Logprob> logprobs;
   std::optional<protocol::Finished> finished;  ///< until Release
-  Instant committed;  ///< the commit arrived, or the first token was sampled here
-  Instant accepted;
+  Instant committed;                 ///< the commit arrived, or the first token was sampled here
+  Instant accepted;                  ///< the commit was, or the first token was sampled here
   std::optional<Instant> first_row;  ///< end of the first decode step
   Instant last_row;                  ///< end of the last one
   protocol::StepFacts facts;

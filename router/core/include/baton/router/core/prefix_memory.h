@@ -19,11 +19,12 @@ class PrefixMemory {
   /// Positions of a key; nodes may keep blocks of another size.
   static constexpr int block_positions = 64;
 
+  /// The default covers a million tokens a node.
   explicit PrefixMemory(std::size_t keys_a_node = 16'384) : capacity_(keys_a_node) {}
 
-  /// The node's cache has held this since.
+  /// The node's cache holds the blocks of these keys from now on.
   void add(const WorkerRef& worker, std::span<const prefix::Key> keys);
-  /// A node that is gone may never come back under its name.
+  /// At a lost connection: a node may never come back under its name. One that does is learnt anew.
   void forget(const NodeId& node) { nodes_.erase(node); }
   /// Tokens at the beginning, by node.
   std::map<NodeId, std::int64_t> known(std::span<const prefix::Key> keys) const;

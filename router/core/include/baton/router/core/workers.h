@@ -46,6 +46,11 @@ struct PlacementNeed {
   std::map<NodeId, std::int64_t> cached{};
   std::optional<Digest256> fingerprint;  ///< fixed once a request was placed
   std::set<NodeId> avoid;                ///< refused or lost for this request: only if nothing else
+
+  std::int64_t cached_at(const NodeId& node) const {
+    const auto found = cached.find(node);
+    return found == cached.end() ? 0 : found->second;
+  }
 };
 
 /// Scores are the last report plus what this router has placed since and what no report can show

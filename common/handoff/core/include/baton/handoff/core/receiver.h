@@ -61,13 +61,14 @@ class Receiver {
  public:
   Receiver(Geometry geometry, Digest256 fingerprint, Epoch own_epoch, ReceiverLimits limits);
 
-  /// Blocks that the grant holds and whose digests are not kept: all their units are to be digested
-  /// and passed to digested() before open().
   struct HeldBlock {
     BlockName name;
     std::vector<Piece> pieces;  ///< layer by layer, K then V
   };
+  /// Blocks that the grant holds and whose digests are not kept: all their units are to be digested
+  /// and passed to digested() before open().
   std::vector<HeldBlock> undigested(const protocol::Grant& grant) const;
+  /// `contents`: one of each unit, in the order of the pieces.
   void digested(const HeldBlock& held, const std::vector<Digest128>& contents);
 
   /// The node core holds these blocks for the attempt (one entry a group, matching the grant).

@@ -1,5 +1,5 @@
-// Content digests of whole blocks, kept as long as the block lives its life: what a grant holds is
-// compared with a commit without being read again.
+// Content digests of whole blocks, kept until the block's next life is: what a grant holds is
+// compared with a commit without being read again. 32 bytes a unit pair of each layer.
 #pragma once
 
 #include <cstdint>
