@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "support.h"
@@ -134,6 +135,25 @@ inline void step(Bench& bench, const Shape& shape, Sequence& sequence, const Inp
   bench.kernels->write_kv(shape.cache(), part(in.k, begin, count), part(in.v, begin, count),
                           {&span, 1});
   attend(bench, shape, part(in.q, begin, count), part(out, begin, count), {&span, 1});
+}
+
+/// Values of every seventh row are within bound(row, head) of what is expected. `largest_share`
+/// grows to the largest part of its bound that a distance takes.
+template <typename Bound>
+void expect_within(const Shape& shape, const Matrix& out, const Matrix& expected,
+                   const Bound& bound, double& largest_share) {
+  for (int r = 0; r < out.view.rows; r += 7) {
+    for (int head = 0; head < shape.heads; ++head) {
+      const double most = bound(r, head);
+      for (int d = 0; d < shape.head_dim; ++d) {
+        const int c = head * shape.head_dim + d;
+        const double got = out.view.row(r)[c];
+        const double wanted = expected.view.row(r)[c];
+        ASSERT_NEAR(got, wanted, most) << shape << " row " << r;
+        largest_share = std::max(largest_share, std::fabs(got - wanted) / most);
+      }
+    }
+  }
 }
 
 }  // namespace baton::kernels

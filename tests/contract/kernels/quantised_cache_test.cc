@@ -185,7 +185,7 @@ TEST_P(QuantisedCache, StaysWithinHalfAStepOfFloat32) {
   const Shape shapes[] = {{CacheDtype::q8_0, 6, 2, 64, 4, 0, 0.0F},
                           {CacheDtype::q8_0, 4, 4, 96, 1, 40, 0.0F},
                           {CacheDtype::q8_0, 2, 1, 256, 4, 0, 20.0F}};
-  double closest = 1;
+  double largest_share = 0;
   for (const Shape& shape : shapes) {
     const Inputs in(shape, 120, random);
     Sequence sequence(shape.cache(), 120, random);
@@ -196,20 +196,13 @@ TEST_P(QuantisedCache, StaysWithinHalfAStepOfFloat32) {
     Sequence unrounded(exact.cache(), 120, random);
     Matrix expected(120, in.q.view.cols);
     step(ref, exact, unrounded, in, 0, 120, expected);
-    for (int r = 0; r < 120; r += 7) {
-      for (int head = 0; head < shape.heads; ++head) {
-        const double bound = tolerance(shape, in, r, head);
-        for (int d = 0; d < shape.head_dim; ++d) {
-          const int c = head * shape.head_dim + d;
-          ASSERT_NEAR(out.view.row(r)[c], expected.view.row(r)[c], bound) << shape << " row " << r;
-          const double off = std::fabs(double{out.view.row(r)[c]} - expected.view.row(r)[c]);
-          closest = std::min(closest, 1 - off / bound);
-        }
-      }
-    }
+    expect_within(
+        shape, out, expected, [&](int r, int head) { return tolerance(shape, in, r, head); },
+        largest_share);
+    if (HasFatalFailure()) return;
   }
   // A bound that nothing comes near would prove nothing.
-  EXPECT_LT(closest, 0.1);
+  EXPECT_GT(largest_share, 0.9);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, QuantisedCache, class_sets, set_name);
