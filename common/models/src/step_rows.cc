@@ -19,6 +19,15 @@ std::size_t blocks_for(const SequenceRows& rows, std::int64_t positions_per_bloc
   return static_cast<std::size_t>((end + positions_per_block - 1) / positions_per_block);
 }
 
+/// Rows [from, from + count) become [to, to + count), to <= from.
+void move_up(kernels::Rows rows, int from, int to, int count) {
+  if (from == to) return;
+  for (int i = 0; i < count; ++i) {
+    const float* row = rows.row(from + i);
+    std::copy(row, row + rows.cols, rows.row(to + i));
+  }
+}
+
 Error refused(std::size_t sequence, const std::string& problem) {
   return {Reason::invalid_request, fmt::format("sequence {} of the step: {}", sequence, problem)};
 }
@@ -123,7 +132,8 @@ std::span<const kernels::RowSpan> StepRows::spans(const ModelConfig& config, int
       v[i] = dropped ? nullptr : arena.block(group, index, tensor::KvPart::v, table[i]);
     }
     next += 2 * count;
-    spans_.push_back({live.row, live.count, rows.first_position, {{k, count}, {v, count}}});
+    const std::int64_t first = positions_[static_cast<std::size_t>(live.row)];
+    spans_.push_back({live.row, live.count, first, {{k, count}, {v, count}}});
   }
   return spans_;
 }
@@ -133,21 +143,43 @@ bool StepRows::drop_cancelled(StepObserver& observer, kernels::Rows hidden) {
   std::size_t kept = 0;
   for (const Live& live : live_) {
     if (observer.cancelled(live.sequence)) continue;
-    if (kept_rows != live.row) {
-      for (int i = 0; i < live.count; ++i) {
-        const float* from = hidden.row(live.row + i);
-        std::copy(from, from + hidden.cols, hidden.row(kept_rows + i));
-        positions_[static_cast<std::size_t>(kept_rows + i)] =
-            positions_[static_cast<std::size_t>(live.row + i)];
-      }
-    }
+    move_up(hidden, live.row, kept_rows, live.count);
+    move_positions(live.row, kept_rows, live.count);
     live_[kept++] = {live.sequence, kept_rows, live.count};
     kept_rows += live.count;
   }
   const bool dropped = kept != live_.size();
-  live_.resize(kept);
-  positions_.resize(static_cast<std::size_t>(kept_rows));
+  keep(kept, kept_rows);
   return dropped;
+}
+
+void StepRows::keep_wanted(std::span<const SequenceRows> batch, kernels::Rows hidden,
+                           kernels::Rows q) {
+  int kept_rows = 0;
+  std::size_t kept = 0;
+  for (const Live& live : live_) {
+    const LogitRows wanted = batch[live.sequence].logits;
+    if (wanted == LogitRows::none) continue;
+    const int skipped = wanted == LogitRows::last ? live.count - 1 : 0;
+    const int count = live.count - skipped;
+    move_up(hidden, live.row + skipped, kept_rows, count);
+    move_up(q, live.row + skipped, kept_rows, count);
+    move_positions(live.row + skipped, kept_rows, count);
+    live_[kept++] = {live.sequence, kept_rows, count};
+    kept_rows += count;
+  }
+  keep(kept, kept_rows);
+}
+
+void StepRows::move_positions(int from, int to, int count) {
+  if (from == to) return;
+  const auto first = positions_.begin() + from;
+  std::copy(first, first + count, positions_.begin() + to);
+}
+
+void StepRows::keep(std::size_t sequences, int rows) {
+  live_.resize(sequences);
+  positions_.resize(static_cast<std::size_t>(rows));
 }
 
 }  // namespace baton::models

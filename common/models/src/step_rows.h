@@ -44,7 +44,14 @@ class StepRows {
   /// when rows left.
   bool drop_cancelled(StepObserver& observer, kernels::Rows hidden);
 
+  /// Leaves only the rows whose logits are wanted: nothing reads the others' queries behind the
+  /// last layer's keys and values. Moves the rows of `hidden` and `q` up.
+  void keep_wanted(std::span<const SequenceRows> batch, kernels::Rows hidden, kernels::Rows q);
+
  private:
+  void move_positions(int from, int to, int count);
+  void keep(std::size_t sequences, int rows);
+
   std::vector<TokenId> tokens_;
   std::vector<std::int64_t> positions_;
   std::vector<Live> live_;

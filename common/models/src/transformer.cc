@@ -63,10 +63,9 @@ void Transformer::attention(Step& step, int layer) {
   const int q_width = config_.heads * config_.head_dim;
   const int kv_width = config_.kv_heads * config_.head_dim;
   const kernels::Rows qkv = workspace_.qkv.get(rows, q_width + 2 * kv_width);
-  const kernels::Rows q = columns(qkv, 0, q_width);
+  kernels::Rows q = columns(qkv, 0, q_width);
   const kernels::Rows k = columns(qkv, q_width, kv_width);
   const kernels::Rows v = columns(qkv, q_width + kv_width, kv_width);
-  const kernels::Rows out = workspace_.attention.get(rows, q_width);
 
   kernels_.norm_linear({weights.attention_norm, config_.norm_epsilon}, weights.qkv.view(),
                        step.hidden, qkv);
@@ -78,15 +77,22 @@ void Transformer::attention(Step& step, int layer) {
   kernels_.rope(q, config_.head_dim, rope, rows_.positions());
   kernels_.rope(k, config_.head_dim, rope, rows_.positions());
 
-  const auto spans = rows_.spans(config_, layer, step.batch, step.arena);
+  auto spans = rows_.spans(config_, layer, step.batch, step.arena);
   const kernels::CacheGeometry cache{step.arena.config().unit, step.arena.config().block_units};
   kernels_.write_kv(cache, k, v, spans);
   if (step.observer != nullptr) step.observer->layer_done(layer);
+  if (layer == config_.layers - 1) {
+    rows_.keep_wanted(step.batch, step.hidden, q);
+    step.hidden.rows = q.rows = rows_.rows();
+    if (rows_.rows() == 0) return;
+    spans = rows_.spans(config_, layer, step.batch, step.arena);
+  }
+  const kernels::Rows out = workspace_.attention.get(rows_.rows(), q_width);
   const int window = config_.groups[static_cast<std::size_t>(config_.group_of_layer[index])].window;
   kernels_.attention({q, out, config_.heads, config_.attention_scale, window,
                       config_.attention_softcap, cache, spans});
   if (config_.post_norms) {
-    const kernels::Rows projection = workspace_.projection.get(rows, config_.width);
+    const kernels::Rows projection = workspace_.projection.get(rows_.rows(), config_.width);
     linear(weights.attention_output, out, projection);
     kernels_.rms_norm(projection, weights.post_attention_norm, config_.norm_epsilon, projection);
     kernels_.add(step.hidden, projection);
@@ -128,24 +134,12 @@ void Transformer::drop_cancelled(Step& step) {
 StepOutput Transformer::logits(const Step& step) {
   StepOutput output;
   output.first_logits_row.assign(step.batch.size(), -1);
-  // Wanted rows move to the front of the stream, which nothing reads afterwards; a row never moves
-  // down, so none is overwritten before it moved.
-  int wanted = 0;
-  for (const StepRows::Live& live : rows_.live()) {
-    const LogitRows kind = step.batch[live.sequence].logits;
-    if (kind == LogitRows::none) continue;
-    const int skipped = kind == LogitRows::last ? live.count - 1 : 0;
-    output.first_logits_row[live.sequence] = wanted;
-    for (int i = skipped; i < live.count; ++i, ++wanted) {
-      const float* from = step.hidden.row(live.row + i);
-      if (wanted != live.row + i) std::copy(from, from + config_.width, step.hidden.row(wanted));
-    }
-  }
-  const kernels::Rows result = workspace_.logits.get(wanted, config_.vocabulary);
+  for (const StepRows::Live& live : rows_.live()) output.first_logits_row[live.sequence] = live.row;
+  const kernels::Rows result = workspace_.logits.get(rows_.rows(), config_.vocabulary);
   output.logits = result;
-  if (wanted == 0) return output;
+  if (rows_.rows() == 0) return output;
   kernels_.norm_linear({weights_.output_norm, config_.norm_epsilon}, weights_.output.view(),
-                       slice(step.hidden, 0, wanted), result);
+                       step.hidden, result);
   if (config_.logit_softcap != 0) kernels_.soft_cap(result, config_.logit_softcap);
   return output;
 }
