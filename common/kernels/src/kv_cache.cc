@@ -12,11 +12,14 @@ namespace {
 using tensor::unit_positions;
 using tensor::UnitLayout;
 
+/// Rounded together, which compilers turn into vectors; the stores are what is left one by one.
 void write_k_bf16(const UnitLayout& unit, int slot, const float* from, std::byte* head) {
-  for (int d = 0; d < unit.head_dim; d += 2) {
-    const std::uint32_t word =
-        f32_to_bf16(from[d]) | static_cast<std::uint32_t>(f32_to_bf16(from[d + 1])) << 16;
-    std::memcpy(head + unit.k_index(slot, d) * 2, &word, sizeof word);
+  std::uint16_t halves[max_head_dim];
+  for (int d = 0; d < unit.head_dim; ++d) halves[d] = f32_to_bf16(from[d]);
+  std::byte* to = head + unit.k_index(slot, 0) * 2;
+  const std::size_t pair_bytes = (unit.k_index(slot, 2) - unit.k_index(slot, 0)) * 2;
+  for (int d = 0; d < unit.head_dim; d += 2, to += pair_bytes) {
+    std::memcpy(to, halves + d, 2 * sizeof *halves);
   }
 }
 
@@ -24,6 +27,17 @@ void write_v_bf16(const UnitLayout& unit, int slot, const float* from, std::byte
   for (int d = 0; d < unit.head_dim; ++d) {
     const std::uint16_t value = f32_to_bf16(from[d]);
     std::memcpy(head + unit.v_index(slot, d) * 2, &value, sizeof value);
+  }
+}
+
+/// An even slot and the next one, whose values lie beside each other.
+void write_v_pair_bf16(const UnitLayout& unit, int slot, const float* even, const float* odd,
+                       std::byte* head) {
+  std::byte* to = head + unit.v_index(slot, 0) * 2;
+  for (int d = 0; d < unit.head_dim; ++d) {
+    const std::uint32_t word =
+        f32_to_bf16(even[d]) | static_cast<std::uint32_t>(f32_to_bf16(odd[d])) << 16;
+    std::memcpy(to + std::ptrdiff_t{d} * 4, &word, sizeof word);
   }
 }
 
@@ -95,16 +109,19 @@ using WriteRow = void (*)(const UnitLayout& unit, int slot, const float* from, s
 struct Writers {
   WriteRow k;
   WriteRow v;
+  /// Rows of an even slot and the next one at once; null: one by one.
+  void (*v_pair)(const UnitLayout& unit, int slot, const float* even, const float* odd,
+                 std::byte* head);
 };
 
 Writers writers(tensor::CacheDtype dtype) {
   switch (dtype) {
     case tensor::CacheDtype::bf16:
-      return {write_k_bf16, write_v_bf16};
+      return {write_k_bf16, write_v_bf16, write_v_pair_bf16};
     case tensor::CacheDtype::f32:
-      return {write_k_f32, write_v_f32};
+      return {write_k_f32, write_v_f32, nullptr};
     case tensor::CacheDtype::q8_0:
-      return {write_k_q8_0, write_v_q8_0};
+      return {write_k_q8_0, write_v_q8_0, nullptr};
   }
   BATON_CHECK(false && "not a cache dtype");
 }
@@ -115,6 +132,10 @@ void write_head(const CacheGeometry& cache, ConstRows k, ConstRows v, const RowS
   const UnitLayout& unit = cache.unit;
   const std::size_t head_offset = static_cast<std::size_t>(head) * unit.head_bytes();
   const Writers write = writers(unit.dtype);
+  const auto row_of = [&](ConstRows rows, int i) {
+    return rows.row(span.row + i) + head * unit.head_dim;
+  };
+  bool v_is_written = false;
   for (int i = 0; i < span.count; ++i) {
     const std::int64_t position = span.first_position + i;
     std::byte* k_unit = unit_of(cache, span.kv.k, position);
@@ -125,10 +146,15 @@ void write_head(const CacheGeometry& cache, ConstRows k, ConstRows v, const RowS
       std::memset(k_unit + head_offset, 0, unit.head_bytes());
       std::memset(v_unit + head_offset, 0, unit.head_bytes());
     }
-    const float* k_row = k.row(span.row + i) + head * unit.head_dim;
-    const float* v_row = v.row(span.row + i) + head * unit.head_dim;
-    write.k(unit, slot, k_row, k_unit + head_offset);
-    write.v(unit, slot, v_row, v_unit + head_offset);
+    write.k(unit, slot, row_of(k, i), k_unit + head_offset);
+    if (v_is_written) {
+      v_is_written = false;
+    } else if (write.v_pair != nullptr && slot % 2 == 0 && i + 1 < span.count) {
+      write.v_pair(unit, slot, row_of(v, i), row_of(v, i + 1), v_unit + head_offset);
+      v_is_written = true;
+    } else {
+      write.v(unit, slot, row_of(v, i), v_unit + head_offset);
+    }
   }
 }
 
