@@ -26,6 +26,17 @@ inline constexpr float exp_c4 = 0x1.6a234ep-10F;
 inline constexpr float exp_lowest = -0x1.5d58ap+6F;   // -87.3366
 inline constexpr float exp_highest = 0x1.618148p+6F;  // 88.3762
 
+// 2^x for x <= 0, attention's: n = rne(x) by adding and taking away 1.5 * 2^23 + 127, whose last bits
+// are then the exponent's, r = x - n, 2^r = 1 + r P(r). P is a minimax fit on |r| <= 1/2 (relative
+// error below 2^-23.3). At exp2_lowest the exponent's bits are 0, and so is the result.
+inline constexpr float exp2_magic = 0x1.8p+23F + 127.0F;
+inline constexpr float exp2_lowest = -127.0F;
+inline constexpr float exp2_c1 = 0x1.62e42ap-1F;
+inline constexpr float exp2_c2 = 0x1.ebf9c2p-3F;
+inline constexpr float exp2_c3 = 0x1.c6b6d8p-5F;
+inline constexpr float exp2_c4 = 0x1.3ce8aep-7F;
+inline constexpr float exp2_c5 = 0x1.5bda56p-10F;
+
 // tanh: x + x^3 P(x^2) below the limit, 1 - 2 / (e^2x + 1) from it on.
 inline constexpr float tanh_limit = 0.625F;
 inline constexpr float tanh_c0 = -0x1.555534p-2F;

@@ -94,7 +94,12 @@ struct AttendTask {
   float softcap = 0;
 };
 
-/// Softmax in progress of the queries of a task: weights relative to exp(max).
+/// What a (capped) score is multiplied by: weights are powers of 2.
+inline float exponent_factor(const AttendTask& task) {
+  return task.softcap > 0 ? exp_log2e : task.scale * exp_log2e;
+}
+
+/// Softmax in progress of the queries of a task: weights relative to 2^max.
 struct SoftmaxState {
   float* max = nullptr;       ///< [count]
   float* sum = nullptr;       ///< [count]

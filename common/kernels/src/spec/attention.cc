@@ -59,8 +59,7 @@ class SegmentPass {
     for (int s = 0; s < unit_.head_dim / unit_.pair(); ++s) {
       sum = step(sum, key_word(k, slot, s), q_[s]);
     }
-    const float scaled = sum * task_.scale;
-    return task_.softcap > 0 ? soft_cap(scaled, task_.softcap) : scaled;
+    return task_.softcap > 0 ? soft_cap(sum * task_.scale, task_.softcap) : sum;
   }
 
   /// The cached value as it enters the sum: +0 for a masked key, whatever the memory holds.
@@ -74,17 +73,19 @@ class SegmentPass {
 
   void tile(std::int64_t begin) {
     float scores[tile_keys];
-    float highest = max_;
+    float top = minus_infinity;
     for (int j = 0; j < tile_keys; ++j) {
       scores[j] = visible(begin + j) ? score(begin + j) : minus_infinity;
-      highest = scores[j] > highest ? scores[j] : highest;
+      top = scores[j] > top ? scores[j] : top;
     }
-    const float correction = exp(max_ - highest);
+    const float factor = exponent_factor(task_);
+    const float highest = top * factor > max_ ? top * factor : max_;
+    const float correction = exp2(max_ - highest);
     max_ = highest;
     std::uint32_t p[tile_keys];
     for (float& s : sum_) s = s * correction;
     for (int j = 0; j < tile_keys; ++j) {
-      const float weight = visible(begin + j) ? exp(scores[j] - max_) : 0;
+      const float weight = visible(begin + j) ? exp2(fma(scores[j], factor, -max_)) : 0;
       p[j] = narrow_ ? f32_to_bf16(weight) : std::bit_cast<std::uint32_t>(weight);
       sum_[j % lanes] = sum_[j % lanes] + std::bit_cast<float>(narrow_ ? p[j] << 16 : p[j]);
     }
@@ -127,8 +128,8 @@ void attend_segment(const AttendTask& task, std::int64_t segment, const SoftmaxS
 
 void merge(const SoftmaxState& total, const SoftmaxState& part, int query, int head_dim) {
   const float highest = part.max[query] > total.max[query] ? part.max[query] : total.max[query];
-  const float old_factor = exp(total.max[query] - highest);
-  const float new_factor = exp(part.max[query] - highest);
+  const float old_factor = exp2(total.max[query] - highest);
+  const float new_factor = exp2(part.max[query] - highest);
   total.max[query] = highest;
   total.sum[query] = fma(total.sum[query], old_factor, part.sum[query] * new_factor);
   float* out = total.out + query * total.stride;

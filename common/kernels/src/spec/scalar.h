@@ -32,6 +32,19 @@ inline float exp(float x) {
   return fma(p, scale, scale);
 }
 
+/// 2^x for x <= 0 (or a rounding above it).
+inline float exp2(float x) {
+  if (x < exp2_lowest) x = exp2_lowest;
+  const float shifted = x + exp2_magic;
+  const float r = x - (shifted - exp2_magic);
+  float p = fma(exp2_c5, r, exp2_c4);
+  p = fma(p, r, exp2_c3);
+  p = fma(p, r, exp2_c2);
+  p = fma(p, r, exp2_c1);
+  const auto scale = std::bit_cast<float>(std::bit_cast<std::uint32_t>(shifted) << 23);
+  return fma(p * r, scale, scale);
+}
+
 inline float tanh(float x) {
   const float a = std::fabs(x);
   if (a < tanh_limit) {

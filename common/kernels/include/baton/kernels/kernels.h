@@ -137,7 +137,7 @@ class Kernels {
 
   /// One of available_sets().
   virtual std::string_view set_name() const = 0;
-  /// "ref-1" or "lanes16-3": name and revision of the numerics class.
+  /// "ref-1" or "lanes16-4": name and revision of the numerics class.
   virtual std::string_view numerics_class() const = 0;
 
   /// Packed bytes depend on the weight and on numerics_class() alone: sets of one class share them.
