@@ -93,7 +93,9 @@ class EngineBench {
 
   Result<Run> prefill(const BenchCell& cell, std::uint64_t salt) const {
     BATON_ASSIGN(const auto each, runner(cell));
-    BATON_ASSIGN(const engine::Completion warm_up, each->complete(spec(8, 1, salt + 1000)));
+    // The same length once before: what is counted is a node that has been running.
+    BATON_ASSIGN(const engine::Completion warm_up,
+                 each->complete(spec(cell.positions, 1, salt + 1000)));
     const std::uint64_t steps_before = each->counters().steps;
     BATON_ASSIGN(const engine::Completion done, each->complete(spec(cell.positions, 1, salt)));
     return Run{seconds(done.times.prefill), static_cast<double>(cell.positions),
