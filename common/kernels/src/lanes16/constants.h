@@ -26,9 +26,9 @@ inline constexpr float exp_c4 = 0x1.6a234ep-10F;
 inline constexpr float exp_lowest = -0x1.5d58ap+6F;   // -87.3366
 inline constexpr float exp_highest = 0x1.618148p+6F;  // 88.3762
 
-// 2^x for x <= 0, attention's: n = rne(x) by adding and taking away 1.5 * 2^23 + 127, whose last bits
-// are then the exponent's, r = x - n, 2^r = 1 + r P(r). P is a minimax fit on |r| <= 1/2 (relative
-// error below 2^-23.3). At exp2_lowest the exponent's bits are 0, and so is the result.
+// 2^x for x <= 0, attention's: n = rne(x) by adding and taking away 1.5 * 2^23 + 127, whose last
+// bits are then the exponent's, r = x - n, 2^r = 1 + r P(r). P is a minimax fit on |r| <= 1/2
+// (relative error below 2^-23.3). At exp2_lowest the exponent's bits are 0, and so is the result.
 inline constexpr float exp2_magic = 0x1.8p+23F + 127.0F;
 inline constexpr float exp2_lowest = -127.0F;
 inline constexpr float exp2_c1 = 0x1.62e42ap-1F;
