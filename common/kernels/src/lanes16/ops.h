@@ -42,7 +42,7 @@ struct QuantisedRow {
 };
 
 /// Most rows of a task: what a set keeps of them on its stack is bounded by it.
-inline constexpr int max_task_rows = 96;
+inline constexpr int max_task_rows = 192;
 
 /// Outputs of panels [panel_begin, panel_end) for rows [row_begin, row_end), at most max_task_rows;
 /// row_begin is the first row of a block.
@@ -72,7 +72,7 @@ struct RopeRow {
 };
 
 /// Most queries of a task, and most values (queries times padded head_dim) of their rows.
-inline constexpr int max_queries = 96;
+inline constexpr int max_queries = 192;
 inline constexpr int max_query_values = 24 * max_head_dim;
 
 /// One query head of one row; it sees keys [first, last].
