@@ -79,6 +79,13 @@ def test_every_process_says_its_version(fresh):
 def test_prompt_rows_are_counted_where_they_are_computed_MET01(cluster):
     before = {node.node: node.metrics() for node in cluster.workers}
     cluster.complete(prompt_of(100), max_tokens=5, ignore_eos=True)
+    sources = {(node.program, source): difference(before[node.node], node.metrics(),
+                                                  "baton_prompt_tokens_total", source=source)
+               for node in cluster.workers for source in ("computed", "cached", "received")}
+    assert sources == {
+        ("baton-prefill", "computed"): 100, ("baton-prefill", "cached"): 0,
+        ("baton-prefill", "received"): 0, ("baton-decode", "computed"): 0,
+        ("baton-decode", "cached"): 0, ("baton-decode", "received"): 100}
     rows = {(node.program, phase): difference(before[node.node], node.metrics(),
                                               "baton_forward_rows_total", phase=phase)
             for node in cluster.workers for phase in ("prefill", "decode")}

@@ -71,19 +71,30 @@ void Simulation::hold_nothing(protocol::Grant& grant) {
 void Simulation::drive(Worker& w, handoff::OpenGrant& c) {
   if (options_.plant == Plant::send_held) hold_nothing(c.grant);
   for (const protocol::GrantGroup& group : c.grant.groups) outcome_.held_units += group.held_units;
-  for (const handoff::Receiver::HeldBlock& held : w.receiver->undigested(c.grant)) {
-    std::vector<Digest128> contents = digest(w, held.pieces);
-    if (options_.wrong_held_chance > 0 && chance(options_.wrong_held_chance)) {
-      ++outcome_.wrong_held;
-      if (options_.plant == Plant::trust_held) {
-        w.memory.unit(held.pieces.front(), 0)[0] ^= 1;
-      } else {
-        contents.front().low ^= 1;
-      }
-    }
-    w.receiver->digested(held, contents);
-  }
   w.receiver->open(c.key, c.grant, std::move(c.blocks));
+  if (w.receiver->next_undigested() != nullptr) digest_later(w);
+}
+
+/// One block a turn, as the transport thread does; messages may come in between.
+void Simulation::digest_later(Worker& w) {
+  on_worker(w, between(0ns, options_.thread_latency), [this, &w] { digest_held(w); });
+}
+
+void Simulation::digest_held(Worker& w) {
+  const handoff::Receiver::HeldBlock* held = w.receiver->next_undigested();
+  if (held == nullptr) return;
+  std::vector<Digest128> contents = digest(w, held->pieces);
+  if (options_.wrong_held_chance > 0 && chance(options_.wrong_held_chance)) {
+    ++outcome_.wrong_held;
+    if (options_.plant == Plant::trust_held) {
+      w.memory.unit(held->pieces.front(), 0)[0] ^= 1;
+    } else {
+      contents.front().low ^= 1;
+    }
+  }
+  w.receiver->digested(contents);
+  settle(w);
+  if (w.receiver->next_undigested() != nullptr) digest_later(w);
 }
 
 void Simulation::execute(Worker& w, handoff::HeldUnitsDiffer& e) {

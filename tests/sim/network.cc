@@ -225,6 +225,12 @@ void Simulation::execute(Worker&, worker::PrefixLookedUp& e) {
   outcome_.prefix_hit_tokens += e.hit_tokens;
 }
 
+void Simulation::execute(Worker& w, worker::PromptReady& e) {
+  if (e.computed < 0 || e.cached < 0 || e.received < 0) {
+    violation("the tokens of a prompt on " + w.name + " come from nowhere");
+  }
+}
+
 void Simulation::execute(Worker&, worker::Counted& e) {
   switch (e.what) {
     case worker::Countable::preempted:

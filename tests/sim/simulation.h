@@ -86,6 +86,7 @@ class Simulation {
   void execute(Worker& w, worker::Counted& e);
   void execute(Worker& w, worker::ToDriver& e);
   void execute(Worker&, worker::PrefixLookedUp& e);
+  void execute(Worker& w, worker::PromptReady& e);
 
   // ---- handoffs (handoffs.cc) ----
   void run_commands(Worker& w);
@@ -98,6 +99,8 @@ class Simulation {
   void drive(Worker& w, handoff::OpenGrant& c);
   void drive(Worker& w, handoff::CloseGrant& c);
   static void hold_nothing(protocol::Grant& grant);
+  void digest_later(Worker& w);
+  void digest_held(Worker& w);
   void to_core(Worker& w, worker::DriverEvent event);
   void note_freed(Worker& w);
   std::vector<std::uint64_t> tickets_of(Worker& w, const std::vector<handoff::Piece>& pieces);

@@ -170,7 +170,16 @@ class Driver::Loop {
       std::visit([this, at = index](auto& each) { handle(at, each); }, event);
       run_effects();
     }
-    return commanded || !arrived.empty();
+    return digest_held() || commanded || !arrived.empty();
+  }
+
+  /// What this node computed itself is digested here, once, when it is first held: a step would
+  /// wait for it. One block a turn, so that other handoffs do not.
+  bool digest_held() {
+    const Receiver::HeldBlock* held = receiver_.next_undigested();
+    if (held != nullptr) receiver_.digested(digest(held->pieces));
+    run_effects();
+    return held != nullptr;
   }
 
   bool handle_commands() {
@@ -209,11 +218,6 @@ class Driver::Loop {
   }
   void handle(AbortSource& c) { sender_.abort(c.source); }
   void handle(OpenGrant& c) {
-    // What this node computed itself is digested here, once, when it is first held: a step would
-    // wait for it. What was received has its digests.
-    for (const Receiver::HeldBlock& held : receiver_.undigested(c.grant)) {
-      receiver_.digested(held, digest(held.pieces));
-    }
     receiver_.open(c.key, std::move(c.grant), std::move(c.blocks));
   }
   void handle(CloseGrant& c) { receiver_.close(c.grant); }

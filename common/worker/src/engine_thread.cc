@@ -151,6 +151,8 @@ void EngineThread::flush() {
       probe_.counted(*counted);
     } else if (const auto* looked_up = std::get_if<PrefixLookedUp>(&effect)) {
       probe_.prefix_looked_up(*looked_up);
+    } else if (const auto* prompt = std::get_if<PromptReady>(&effect)) {
+      probe_.prompt_ready(*prompt);
     }
   }
   deliver(std::move(out));

@@ -50,6 +50,9 @@ Probe::Probe(metrics::Registry& r, protocol::Role role)
                                 "Tokens of requests that were looked up in the prefix cache")),
       prefix_hits_(
           r.counter("baton_prefix_cache_hit_tokens_total", "Tokens of these that were in it")),
+      prompt_tokens_(r.counters("baton_prompt_tokens_total",
+                                "Tokens of prompts whose cache is complete here, by origin",
+                                {"source", {"computed", "cached", "received"}})),
       queue_depth_(r.gauge("baton_queue_depth", "Requests that wait")),
       running_(r.gauge("baton_running_requests", "Requests that are computed")),
       backlog_seconds_(r.gauge("baton_prefill_backlog_seconds",
@@ -125,6 +128,12 @@ void Probe::step_computed(const engine::EngineCounters& counters) {
 void Probe::prefix_looked_up(const PrefixLookedUp& event) {
   prefix_queries_.add(static_cast<double>(event.query_tokens));
   prefix_hits_.add(static_cast<double>(event.hit_tokens));
+}
+
+void Probe::prompt_ready(const PromptReady& event) {
+  prompt_tokens_[0].add(static_cast<double>(event.computed));
+  prompt_tokens_[1].add(static_cast<double>(event.cached));
+  prompt_tokens_[2].add(static_cast<double>(event.received));
 }
 
 void Probe::load_changed(const protocol::Load& load, const kvcache::BlockPools& pools) {

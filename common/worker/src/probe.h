@@ -24,6 +24,7 @@ class Probe {
 
   void counted(const Counted& event);
   void prefix_looked_up(const PrefixLookedUp& event);
+  void prompt_ready(const PromptReady& event);
   void step_computed(const engine::EngineCounters& counters);
   void load_changed(const protocol::Load& load, const kvcache::BlockPools& pools);
   void units_refused(Reason reason) { units_refused_[static_cast<std::size_t>(reason)].add(); }
@@ -57,6 +58,7 @@ class Probe {
   metrics::Counter steps_;
   metrics::Counter prefix_queries_;
   metrics::Counter prefix_hits_;
+  metrics::Set<metrics::Counter> prompt_tokens_;
   metrics::Gauge queue_depth_;
   metrics::Gauge running_;
   metrics::Gauge backlog_seconds_;

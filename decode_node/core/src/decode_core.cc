@@ -29,12 +29,12 @@ bool has_facts_asked_for(const protocol::Tokens& tokens, const protocol::Samplin
          tokens.logprobs.size() == (sampling.logprobs >= 0 ? count : 0);
 }
 
-/// Counts as hit what is sent of no group.
-worker::PrefixLookedUp lookup_of(const protocol::Grant& grant,
-                                 const std::vector<std::int64_t>& held_to) {
+/// Counts as held what is sent of no group.
+std::int64_t held_tokens_of(const protocol::Grant& grant,
+                            const std::vector<std::int64_t>& held_to) {
   const bool holds = std::any_of(grant.groups.begin(), grant.groups.end(),
                                  [](const auto& group) { return group.held_units > 0; });
-  return {grant.length, holds ? *std::min_element(held_to.begin(), held_to.end()) : 0};
+  return holds ? *std::min_element(held_to.begin(), held_to.end()) : 0;
 }
 
 }  // namespace
@@ -86,7 +86,12 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Inst
     return refuse(from, message.key, admitted.error());
   }
   const bool is_next = !space_queue_.must_wait(request, message.prompt_ready, now);
-  if (!is_next || !place(from, message, arrived, now)) {
+  const Result<bool> placed = is_next ? place(from, message, arrived, now) : Result<bool>(false);
+  if (!placed) {
+    space_queue_.leave(request);
+    return refuse(from, message.key, placed.error());
+  }
+  if (!*placed) {
     const bool starves = is_next && space_queue_.has_waited_long(request, now);
     space_queue_.refused(request, message.prompt_ready, now);
     if (starves && message.prompt_ready) take_back_a_grant(now);
@@ -96,29 +101,29 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Inst
 }
 
 /// False when there are not enough blocks for it now.
-bool DecodeCore::place(const OwnerRef& to, const protocol::Reserve& message, Instant arrived,
-                       Instant now) {
-  if (std::optional<engine::Sequence> sequence = to_compute(message, now)) {
-    return compute(to, message, std::move(*sequence), arrived);
-  }
+Result<bool> DecodeCore::place(const OwnerRef& to, const protocol::Reserve& message,
+                               Instant arrived, Instant now) {
+  BATON_ASSIGN(std::optional<engine::Sequence> sequence, to_compute(message, now));
+  if (sequence) return compute(to, message, std::move(*sequence), arrived);
   std::optional<Space> space = find_space(message.work);
   if (!space) return false;
   grant(to, message, std::move(*space));
   return true;
 }
 
-/// The request's sequence when so little of it is not cached that it is computed here. What the
-/// engine would refuse the prefill node refuses better.
-std::optional<engine::Sequence> DecodeCore::to_compute(const protocol::Reserve& message,
-                                                       Instant now) const {
-  if (!message.may_compute || limits().prefill_suffix_tokens == 0) return std::nullopt;
-  Result<engine::Sequence> sequence = engine::Sequence::for_prefill(
-      worker::spec_of(message.work, limits(), pools().config().block_positions, now),
-      limits().model);
-  if (!sequence) return std::nullopt;
-  const std::int64_t suffix = sequence->length() - sequence->cached_prefix(pools());
-  if (suffix > limits().prefill_suffix_tokens) return std::nullopt;
-  return std::move(*sequence);
+/// The request's sequence when so little of it is not cached that it is computed here; an error
+/// that any worker of the model would find in the request.
+Result<std::optional<engine::Sequence>> DecodeCore::to_compute(const protocol::Reserve& message,
+                                                               Instant now) const {
+  std::optional<engine::Sequence> out;
+  if (!message.may_compute || limits().prefill_suffix_tokens == 0) return out;
+  BATON_ASSIGN(engine::Sequence sequence,
+               engine::Sequence::for_prefill(
+                   worker::spec_of(message.work, limits(), pools().config().block_positions, now),
+                   limits().model));
+  const std::int64_t suffix = sequence.length() - sequence.cached_prefix(pools());
+  if (suffix <= limits().prefill_suffix_tokens) out.emplace(std::move(sequence));
+  return out;
 }
 
 /// It holds its cached prefix and the blocks of the rest from now on, and is ours: there is nothing
@@ -133,7 +138,7 @@ bool DecodeCore::compute(const OwnerRef& to, const protocol::Reserve& message,
   }
   Job& job = add_job(to, message.key);
   job.owned = true;
-  job.local = LocalPrefill{arrived, std::nullopt, cached};
+  job.local = LocalPrefill{arrived, std::nullopt, sequence.length(), cached};
   job.first_index = static_cast<std::int32_t>(message.work.generated_ids.size());
   if (sequence.uses_prefix_cache()) add(worker::PrefixLookedUp{sequence.length(), cached});
   add_sequence(job, std::move(sequence));
@@ -174,7 +179,8 @@ void DecodeCore::grant(const OwnerRef& to, const protocol::Reserve& message, Spa
   job.chain = std::move(space.chain);
   job.grant =
       worker::grant_of(next_grant_++, message.work.length(), job.blocks, pools(), space.held_to);
-  if (job.chain) add(lookup_of(job.grant, space.held_to));
+  job.held_tokens = held_tokens_of(job.grant, space.held_to);
+  if (job.chain) add(worker::PrefixLookedUp{job.grant.length, job.held_tokens});
   by_grant_[job.grant.id] = job.key.request;
   pin(job.grant.id, job.blocks);
   command(handoff::OpenGrant{job.key, job.grant, worker::local_blocks(job.blocks, pools())});
@@ -295,6 +301,7 @@ void DecodeCore::start(Job& job, const handoff::CommitVerified& event, engine::S
   job.logprobs = first.logprobs;
   add(worker::ToPair{event.link, protocol::Accepted{event.commit.key}});
   count(Countable::handoff_accepted);
+  add(worker::PromptReady{0, job.held_tokens, event.commit.length - job.held_tokens});
   send(job.owner, protocol::Owned{job.key, job.first_index});
   send(job.owner, tokens_from(job, job.first_index));
   by_grant_.erase(job.grant.id);
@@ -353,7 +360,11 @@ void DecodeCore::computed(const engine::StepPlan& step, const engine::StepEvents
 
 void DecodeCore::sampled(Job& job, const engine::TokenEvent& event, Instant now) {
   const std::int32_t index = job.first_index + static_cast<std::int32_t>(job.ids.size());
-  if (job.local && job.ids.empty()) job.committed = job.accepted = now;
+  if (job.local && job.ids.empty()) {
+    job.committed = job.accepted = now;
+    const std::int64_t cached = job.local->cached_tokens;
+    add(worker::PromptReady{job.local->length - cached, cached, 0});
+  }
   job.ids.push_back(event.id);
   job.last_row = now;
   if (event.logits_digest) job.digests.push_back(*event.logits_digest);
@@ -394,10 +405,11 @@ void DecodeCore::give_back(Job& job) {
 }
 
 protocol::Load DecodeCore::load() const {
-  protocol::Load load = cache_load();
+  protocol::Load load = base_load();
   for (const auto& [request, job] : jobs()) {
     if (job.finished) continue;
-    ++(job.owned ? load.running : load.queued);
+    const bool waits = job.local ? !job.local->started : !job.owned;
+    ++(waits ? load.queued : load.running);
   }
   load.handoffs = static_cast<std::int32_t>(by_grant_.size());
   return load;

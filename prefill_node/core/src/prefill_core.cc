@@ -161,6 +161,7 @@ void PrefillCore::sampled(Job& job, const engine::TokenEvent& event, Instant now
   tokens.cached_tokens = job.cached_tokens;
   job.tokens = tokens;
   send(job.owner, tokens);
+  add(worker::PromptReady{job.length - job.cached_tokens, job.cached_tokens, 0});
   if (job.needs_target && !event.finish) {
     command(handoff::CommitSource{job.source, job.first_index, std::move(tokens), now});
     return;
@@ -234,18 +235,13 @@ void PrefillCore::on(const handoff::SourceIdle& event) { unpin(event.source.valu
 // ---- load ----
 
 protocol::Load PrefillCore::load() const {
-  protocol::Load load = cache_load();
-  engine::StepShape rest;
+  protocol::Load load = base_load();
   for (const auto& [request, job] : jobs()) {
     if (job.source_begun) ++load.handoffs;
     const engine::Sequence* sequence = job.sequence ? table().find(*job.sequence) : nullptr;
     if (sequence == nullptr || sequence->phase() != engine::Phase::prefill) continue;
     ++(job.started ? load.running : load.queued);
-    const std::int64_t left = sequence->length() - sequence->cached();
-    load.backlog_tokens += left;
-    rest.add(sequence->cached(), left);
   }
-  if (rest.rows > 0) load.backlog = rates().predict(rest);
   return load;
 }
 

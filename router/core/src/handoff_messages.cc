@@ -107,6 +107,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Tokens& message, In
   if (computed && !std::exchange(entry->token_of_attempt, true)) {
     entry->facts.times.queue += message.times.queue;
     entry->facts.times.prefill += message.times.prefill;
+    remember_prefix(*entry, from);
     if (entry->base == 0) {  // later attempts find what the request itself has left
       const auto prompt = std::ssize(entry->submission.work.prompt_ids);
       entry->facts.cached_tokens = std::min<std::int64_t>(message.cached_tokens, prompt);
@@ -202,7 +203,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Finished& message, 
     return;
   }
   if (entry->ended_at) return;
-  remember_prefix(*entry);
+  if (entry->decode) remember_prefix(*entry, *entry->decode);
   entry->facts.decode = message.facts;
   take_decode_times(*entry, message.times);
   if (entry->handoff_known || !entry->prefill) {
@@ -220,7 +221,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Owned& message, Ins
   entry->state = State::decoding;
   watch_workers(*entry, now);
   entry->state_deadline = now + limits_.token_wait;
-  remember_prefix(*entry);
+  remember_prefix(*entry, from);
   if (!entry->prefill) return computed_by(from, message.key.request, *entry, now);
   if (entry->handoff_known) return release_prefill(message.key.request, *entry, now);
   if (entry->prefill && !workers_.is_up(*entry->prefill)) {

@@ -78,9 +78,9 @@ PlacementNeed HandoffTable::need_of(const Entry& entry) const {
   return need;
 }
 
-/// Nobody else's prompts are hashed: without decode workers that compute some it is of no use.
+/// A prompt is hashed only where it is of use.
 void HandoffTable::extend_chain(Entry& entry) const {
-  if (!workers_.any_computes()) return;
+  if (!workers_.prefixes_matter()) return;
   const protocol::Work& work = entry.submission.work;
   std::vector<TokenId> ids = work.prompt_ids;
   ids.insert(ids.end(), entry.generated.begin(), entry.generated.end());
@@ -89,11 +89,10 @@ void HandoffTable::extend_chain(Entry& entry) const {
   entry.chain->extend(ids);
 }
 
-/// The decode worker has, or will have, the cache of what is known of the request.
-void HandoffTable::remember_prefix(Entry& entry) {
-  if (!entry.decode) return;
+/// The worker has, or will have, the cache of what is known of the request.
+void HandoffTable::remember_prefix(Entry& entry, const WorkerRef& worker) {
   extend_chain(entry);
-  if (entry.chain) prefixes_.add(*entry.decode, entry.chain->keys());
+  if (entry.chain) prefixes_.add(worker, entry.chain->keys());
 }
 
 void HandoffTable::try_place(RequestId id, Entry& entry, Instant now) {

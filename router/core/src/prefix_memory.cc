@@ -1,5 +1,7 @@
 #include "baton/router/core/prefix_memory.h"
 
+#include <algorithm>
+
 namespace baton::router {
 
 void PrefixMemory::add(const WorkerRef& worker, std::span<const prefix::Key> keys) {
@@ -14,11 +16,11 @@ void PrefixMemory::add(const WorkerRef& worker, std::span<const prefix::Key> key
 std::map<NodeId, std::int64_t> PrefixMemory::known(std::span<const prefix::Key> keys) const {
   std::map<NodeId, std::int64_t> out;
   for (const auto& [name, node] : nodes_) {
-    for (std::size_t count = keys.size(); count > 0; --count) {
-      if (!node.keys.contains(keys[count - 1])) continue;
-      out[name] = static_cast<std::int64_t>(count) * block_positions;
-      break;
-    }
+    // A key is there with those before it, but for a beginning that was forgotten for its age:
+    // then less is found than there is.
+    const auto end = std::partition_point(
+        keys.begin(), keys.end(), [&](const prefix::Key& key) { return node.keys.contains(key); });
+    if (end != keys.begin()) out[name] = (end - keys.begin()) * block_positions;
   }
   return out;
 }

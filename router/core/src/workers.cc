@@ -107,22 +107,26 @@ bool Workers::may_compute(const WorkerRef& worker, const PlacementNeed& need) co
   return most > 0 && suffix <= most;
 }
 
-bool Workers::any_computes() const {
-  return std::any_of(workers_.begin(), workers_.end(),
-                     [](const auto& entry) { return entry.second.info.prefill_suffix_tokens > 0; });
+bool Workers::prefixes_matter() const {
+  std::map<Role, int> count;
+  for (const auto& [node, worker] : workers_) {
+    if (++count[worker.role] > 1 || worker.info.prefill_suffix_tokens > 0) return true;
+  }
+  return false;
 }
 
 std::optional<WorkerRef> Workers::pick(const std::vector<const Worker*>& workers,
                                        const PlacementNeed& need, std::mt19937_64& random) const {
-  // Cost in tokens: what is queued before us (prefill), or how full the pool would be (decode).
+  // Cost in tokens: the prompts before us, and on decode workers how full the pool would be.
   std::vector<std::pair<std::int64_t, WorkerRef>> candidates;
   std::vector<std::pair<std::int64_t, WorkerRef>> avoided;
   for (const Worker* worker : workers) {
-    const std::int64_t used = worker->role == Role::prefill
-                                  ? worker->load.backlog_tokens
-                                  : worker->load.capacity_tokens - worker->load.free_tokens;
+    const protocol::Load& load = worker->load;
+    const std::int64_t used =
+        worker->role == Role::decode ? load.capacity_tokens - load.free_tokens : 0;
     const std::pair<std::int64_t, WorkerRef> entry{
-        used + pending(worker->node) - need.cached_at(worker->node), {worker->node, worker->epoch}};
+        load.backlog_tokens + used + pending(worker->node) - need.cached_at(worker->node),
+        {worker->node, worker->epoch}};
     (need.avoid.contains(worker->node) ? avoided : candidates).push_back(entry);
   }
   if (candidates.empty()) candidates.swap(avoided);

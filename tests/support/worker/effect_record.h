@@ -74,6 +74,8 @@ class EffectRecord {
         ++counts_by_reason[{count->what, count->reason}];
       } else if (auto* looked_up = std::get_if<PrefixLookedUp>(&effect)) {
         lookups.push_back(*looked_up);
+      } else if (auto* prompt = std::get_if<PromptReady>(&effect)) {
+        prompts.push_back(*prompt);
       }
     }
   }
@@ -84,6 +86,7 @@ class EffectRecord {
   std::vector<handoff::EngineCommand> to_driver;
   std::map<Countable, int> counts;
   std::vector<PrefixLookedUp> lookups;
+  std::vector<PromptReady> prompts;
   std::map<std::pair<Countable, Reason>, int> counts_by_reason;
 };
 

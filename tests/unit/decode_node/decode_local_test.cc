@@ -55,7 +55,7 @@ TEST_F(DecodeLocal, AShortPromptIsOwnedAtOnceAndComputedWithoutAHandoff) {
   expect_baseline();
 }
 
-TEST_F(DecodeLocal, ALongPromptIsGrantedUnlessMostOfItIsCached) {
+TEST_F(DecodeLocal, PFX04ALongPromptIsGrantedUnlessMostOfItIsCached) {
   ask(key(1), 25);
   EXPECT_EQ(told<protocol::Granted>().size(), 1U);
   verify(key(1));
@@ -77,6 +77,42 @@ TEST_F(DecodeLocal, NothingIsComputedThatAPrefillNodeHas) {
   ask(key(1), 20, 5, false);
   EXPECT_EQ(told<protocol::Granted>().size(), 1U);
   EXPECT_THAT(told<protocol::Owned>(), IsEmpty());
+}
+
+TEST_F(DecodeLocal, WhatTheEngineRefusesIsRefusedWithItsReason) {
+  protocol::Work wrong = work(20, 5);
+  wrong.sampling.top_p = 3;
+  say(protocol::Reserve{key(1), wrong, 5000, false, true});
+  ASSERT_EQ(told<protocol::Refused>().size(), 1U);
+  EXPECT_EQ(told<protocol::Refused>()[0].reason, Reason::invalid_request);
+  expect_baseline();
+}
+
+TEST_F(DecodeLocal, WaitsInTheQueueAndCountsAsBacklogUntilItIsComputed) {
+  ask(key(1), 20);
+  EXPECT_EQ(core_.load().queued, 1);
+  EXPECT_EQ(core_.load().running, 0);
+  EXPECT_EQ(core_.load().backlog_tokens, 20);
+  begin_step();
+  EXPECT_EQ(core_.load().queued, 0);
+  EXPECT_EQ(core_.load().running, 1);
+  end_step();
+  EXPECT_EQ(core_.load().backlog_tokens, 0);
+}
+
+TEST_F(DecodeLocal, MET01TellsWhereItsPromptCameFrom) {
+  ask(key(1), 20);
+  begin_step();
+  end_step();
+  ask(key(2), 23);
+  begin_step();
+  end_step();
+  ASSERT_EQ(prompts.size(), 2U);
+  EXPECT_EQ(prompts[0].computed, 20);
+  EXPECT_EQ(prompts[0].cached, 0);
+  EXPECT_EQ(prompts[1].computed, 7);
+  EXPECT_EQ(prompts[1].cached, 16);
+  EXPECT_EQ(prompts[1].received, 0);
 }
 
 TEST_F(DecodeLocal, TheFirstTokenMayBeTheLast) {

@@ -51,6 +51,18 @@ TEST_F(DecodePrefix, AGrantHoldsTheWholeBlocksThatWereHandedOverBefore) {
   EXPECT_EQ(lookups.back().hit_tokens, 64);
 }
 
+TEST_F(DecodePrefix, MET01TellsWhatOfAPromptWasReceived) {
+  serve(1, 70);
+  grant_for(2, 70);
+  verify(key(2));
+  ASSERT_EQ(prompts.size(), 2U);
+  EXPECT_EQ(prompts[0].received, 70);
+  EXPECT_EQ(prompts[0].cached, 0);
+  EXPECT_EQ(prompts[1].received, 6);
+  EXPECT_EQ(prompts[1].cached, 64);
+  EXPECT_EQ(prompts[1].computed, 0);
+}
+
 TEST_F(DecodePrefix, APromptOfWholeBlocksIsHeldToItsEnd) {
   serve(1, 64);
   EXPECT_THAT(held(grant_for(2, 64)), ElementsAre(4, 3));

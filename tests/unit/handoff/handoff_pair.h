@@ -50,17 +50,23 @@ class HandoffPair {
 
   void open_grant() { open(grant()); }
   void open(const protocol::Grant& granted) {
-    for (const Receiver::HeldBlock& held : receiver.undigested(granted)) {
-      std::vector<Digest128> contents;
-      for (const Piece& piece : held.pieces) {
-        for (std::uint32_t i = 0; i < piece.count; ++i) {
-          contents.push_back(content_digest(target_memory.at(piece, i)));
-        }
-      }
-      digested.push_back(held.name.block);
-      receiver.digested(held, contents);
-    }
     receiver.open(key, granted, target_blocks());
+    while (digest_next()) {
+    }
+  }
+  /// False when nothing that is held lacks its digests.
+  bool digest_next() {
+    const Receiver::HeldBlock* held = receiver.next_undigested();
+    if (held == nullptr) return false;
+    std::vector<Digest128> contents;
+    for (const Piece& piece : held->pieces) {
+      for (std::uint32_t i = 0; i < piece.count; ++i) {
+        contents.push_back(content_digest(target_memory.at(piece, i)));
+      }
+    }
+    digested.push_back(held->name.block);
+    receiver.digested(contents);
+    return true;
   }
 
   /// Computes every layer; unit contents differ by place.

@@ -109,15 +109,50 @@ TEST_F(HeldUnits, AreReadOnceAndNotAtAllWhenTheyWereReceived) {
   cold.send_commit();
   cold.run();
   ASSERT_THAT(cold.verified, SizeIs(1));
-  EXPECT_THAT(cold.receiver.undigested(holding(2, 0)), IsEmpty());
-  EXPECT_THAT(cold.receiver.undigested(holding(2, 1)), SizeIs(1));
+  cold.open(holding(2, 0, 78));
+  EXPECT_THAT(cold.digested, IsEmpty());
+  cold.open(holding(2, 1, 79));
+  EXPECT_THAT(cold.digested, ElementsAre(7));
+}
+
+TEST_F(HeldUnits, AreDigestedBlockByBlockAndTheCommitWaitsForThem) {
+  const protocol::Grant grant = holding(2, 1);
+  pair.receiver.open(pair.key, grant, HandoffPair::target_blocks());
+  pair.send_target(grant);
+  pair.run();
+  pair.send_commit();
+  pair.run();
+  EXPECT_THAT(pair.verified, IsEmpty());
+  EXPECT_TRUE(pair.digest_next());
+  pair.run();
+  EXPECT_THAT(pair.verified, IsEmpty());
+  EXPECT_TRUE(pair.digest_next());
+  pair.run();
+  EXPECT_THAT(pair.verified, SizeIs(1));
+  EXPECT_FALSE(pair.digest_next());
+}
+
+TEST_F(HeldUnits, AreDigestedOnceForAllGrantsThatHoldThem) {
+  for (const std::uint64_t id : {77, 78}) {
+    pair.receiver.open(pair.key, holding(2, 0, id), HandoffPair::target_blocks());
+  }
+  while (pair.digest_next()) {
+  }
+  EXPECT_THAT(pair.digested, ElementsAre(5));
+}
+
+TEST_F(HeldUnits, OfAClosedGrantAreNotRead) {
+  pair.receiver.open(pair.key, holding(2, 1), HandoffPair::target_blocks());
+  pair.receiver.close(77);
+  EXPECT_FALSE(pair.digest_next());
 }
 
 TEST_F(HeldUnits, DigestsOfAnEarlierLifeOfABlockAreNotUsed) {
   hand_over(holding(2, 0));
   protocol::Grant later = holding(2, 0, 78);
   later.groups[0].slots[0].generation += 1;
-  EXPECT_THAT(pair.receiver.undigested(later), SizeIs(1));
+  pair.open(later);
+  EXPECT_THAT(pair.digested, ElementsAre(5, 5));
 }
 
 }  // namespace

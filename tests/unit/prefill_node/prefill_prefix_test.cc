@@ -60,6 +60,16 @@ TEST_F(PrefillPrefix, MET09QueriesAreWholePromptsAndHitsWhatWasTaken) {
   EXPECT_EQ(hit, 64);
 }
 
+TEST_F(PrefillPrefix, MET01TellsWhereAPromptCameFrom) {
+  compute(1, 64, 16);
+  compute(2, 64, 16);
+  ASSERT_EQ(prompts.size(), 2U);
+  EXPECT_EQ(prompts[0].computed, 80);
+  EXPECT_EQ(prompts[0].cached, 0);
+  EXPECT_EQ(prompts[1].computed, 16);
+  EXPECT_EQ(prompts[1].cached, 64);
+}
+
 TEST_F(PrefillPrefix, PFX02AHitOfAnyLengthIsOfferedWithTheRestUpToTheEnd) {
   for (std::size_t same = 0; same <= 100; same += 20) {
     core_ = PrefillCore(worker::small_limits(), worker::small_pools(16));

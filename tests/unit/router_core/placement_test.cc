@@ -264,6 +264,16 @@ TEST(Placement, TheDecodeWorkerThatHasThePrefixIsPreferred) {
   }
 }
 
+TEST(Placement, PromptsThatWaitOnADecodeWorkerCount) {
+  Workers workers;
+  for (const char* node : {"d0", "d1"}) workers.came_up(computes(node, 5000));
+  workers.report({NodeId("d0"), Epoch(1)}, report(4000), Instant{});
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(workers.place(both(100), random)->decode->node, NodeId("d1"));
+  }
+}
+
 TEST(Placement, WithoutPrefillWorkersOnlyDecodeWorkersThatComputeAllOfItWillDo) {
   Workers workers;
   workers.came_up(computes("d0", 64));

@@ -23,10 +23,11 @@ void Receiver::open(const AttemptKey& key, protocol::Grant grant, std::vector<Lo
   BATON_CHECK(!grants_.contains(grant.id));
   OpenGrant& entry = grants_[grant.id];
   entry.key = key;
-  for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
+  entry.grant = std::move(grant);
+  for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
     Group& group = entry.groups.emplace_back();
-    group.first = first_needed_unit(geometry_.groups[g].window, grant.length);
-    group.end = end_unit(grant.length);
+    group.first = first_needed_unit(geometry_.groups[g].window, entry.grant.length);
+    group.end = end_unit(entry.grant.length);
     group.blocks = std::move(blocks[g]);
     const std::size_t units = group.end - group.first;
     group.layers.resize(geometry_.groups[g].layers.size());
@@ -35,55 +36,71 @@ void Receiver::open(const AttemptKey& key, protocol::Grant grant, std::vector<Lo
       layer.k.resize(units);
       layer.v.resize(units);
     }
-    fill_held(group, grant.groups[g]);
-    entry.missing += (units - grant.groups[g].held_units) * group.layers.size();
-    entry.holds = entry.holds || grant.groups[g].held_units > 0;
+    entry.missing += units * group.layers.size();
+    take_held(entry, g);
   }
-  entry.grant = std::move(grant);
 }
 
-/// What is here already counts as present, with the digests that were kept with its blocks.
-void Receiver::fill_held(Group& group, const protocol::GrantGroup& granted) const {
-  const std::vector<BlockName> blocks = blocks_of(granted);
-  const std::uint32_t base = granted.first_unit / granted.block_units;
+/// What is here already counts as present, with the digests that were kept with its blocks; the
+/// others are asked for.
+void Receiver::take_held(OpenGrant& grant, std::uint32_t g) {
+  Group& group = grant.groups[g];
+  const protocol::GrantGroup& granted = grant.grant.groups[g];
+  if (granted.held_units == 0) return;
   BATON_CHECK(granted.held_units <= group.end - group.first);
-  for (std::uint32_t i = 0; i < granted.held_units; ++i) {
-    const std::uint32_t unit = group.first + i;
-    const BlockDigests* digests = sealed_.find(blocks.at(unit / granted.block_units - base));
-    BATON_CHECK(digests != nullptr);
+  grant.holds = true;
+  grant.missing -= granted.held_units * group.layers.size();
+  for (Layer& layer : group.layers) {
+    std::fill_n(layer.state.begin(), granted.held_units, Unit::present);
+  }
+  const std::uint32_t base = granted.first_unit / granted.block_units;
+  const std::uint32_t end =
+      (granted.first_unit + granted.held_units - 1) / granted.block_units - base + 1;
+  const std::vector<BlockName> names = blocks_of(granted);
+  for (std::uint32_t at = 0; at < end; ++at) {
+    if (const BlockDigests* digests = sealed_.find(names.at(at))) {
+      fill(group, granted, at, *digests);
+      continue;
+    }
+    ++grant.undigested;
+    HeldBlock block{names[at], {}};
+    const LocalBlocks local{granted.block_units, 0, {names[at].block}};
+    for (std::uint32_t layer = 0; layer < group.layers.size(); ++layer) {
+      const auto pieces = pieces_of(local, g, layer, 0, granted.block_units);
+      block.pieces.insert(block.pieces.end(), pieces.begin(), pieces.end());
+    }
+    undigested_.push_back({grant.grant.id, g, at, std::move(block)});
+  }
+}
+
+/// Digests of the held units that the grant's block `at` has.
+void Receiver::fill(Group& group, const protocol::GrantGroup& granted, std::uint32_t at,
+                    const BlockDigests& digests) {
+  const std::uint32_t size = granted.block_units;
+  const std::uint32_t begin = (granted.first_unit / size + at) * size;
+  const std::uint32_t held_end = group.first + granted.held_units;
+  for (std::uint32_t unit = std::max(begin, group.first); unit < std::min(begin + size, held_end);
+       ++unit) {
     for (std::size_t l = 0; l < group.layers.size(); ++l) {
-      const std::size_t at = l * granted.block_units + unit % granted.block_units;
-      group.layers[l].state[i] = Unit::present;
-      group.layers[l].k[i] = digests->k[at];
-      group.layers[l].v[i] = digests->v[at];
+      group.layers[l].k[unit - group.first] = digests.k[l * size + unit - begin];
+      group.layers[l].v[unit - group.first] = digests.v[l * size + unit - begin];
     }
   }
 }
 
-std::vector<Receiver::HeldBlock> Receiver::undigested(const protocol::Grant& grant) const {
-  std::vector<HeldBlock> out;
-  for (const protocol::GrantGroup& granted : grant.groups) {
-    if (granted.held_units == 0) continue;
-    const std::uint32_t base = granted.first_unit / granted.block_units;
-    const std::uint32_t last =
-        (granted.first_unit + granted.held_units - 1) / granted.block_units - base;
-    const std::vector<BlockName> blocks = blocks_of(granted);
-    for (std::uint32_t i = 0; i <= last; ++i) {
-      if (sealed_.find(blocks.at(i)) != nullptr) continue;
-      HeldBlock& held = out.emplace_back(HeldBlock{blocks[i], {}});
-      const LocalBlocks local{granted.block_units, 0, {blocks[i].block}};
-      const auto layers = static_cast<std::uint32_t>(geometry_.groups[granted.group].layers.size());
-      for (std::uint32_t layer = 0; layer < layers; ++layer) {
-        for (const Piece& piece : pieces_of(local, granted.group, layer, 0, granted.block_units)) {
-          held.pieces.push_back(piece);
-        }
-      }
-    }
+const Receiver::HeldBlock* Receiver::next_undigested() {
+  while (!undigested_.empty()) {
+    // Another grant may have held the block too.
+    const BlockDigests* digests = sealed_.find(undigested_.front().block.name);
+    if (digests == nullptr) return &undigested_.front().block;
+    fill_first(*digests);
   }
-  return out;
+  return nullptr;
 }
 
-void Receiver::digested(const HeldBlock& held, const std::vector<Digest128>& contents) {
+void Receiver::digested(const std::vector<Digest128>& contents) {
+  BATON_CHECK(!undigested_.empty());
+  const HeldBlock& held = undigested_.front().block;
   BlockDigests digests;
   auto next = contents.begin();
   for (const Piece& piece : held.pieces) {
@@ -91,7 +108,17 @@ void Receiver::digested(const HeldBlock& held, const std::vector<Digest128>& con
     of_component.insert(of_component.end(), next, next + piece.count);
     next += piece.count;
   }
-  sealed_.keep(held.name, std::move(digests));
+  sealed_.keep(held.name, digests);
+  fill_first(digests);
+}
+
+void Receiver::fill_first(const BlockDigests& digests) {
+  const Undigested first = std::move(undigested_.front());
+  undigested_.pop_front();
+  OpenGrant& grant = grants_.at(first.grant);
+  fill(grant.groups[first.group], grant.grant.groups[first.group], first.at, digests);
+  --grant.undigested;
+  if (auto verified = settle(grant)) effects_.push_back(std::move(*verified));
 }
 
 /// Of the whole blocks that are needed from their first unit on: verified, and from now on only
@@ -120,6 +147,7 @@ void Receiver::close(std::uint64_t grant) {
   const auto found = grants_.find(grant);
   if (found == grants_.end() || found->second.closing) return;
   found->second.closing = true;
+  std::erase_if(undigested_, [grant](const Undigested& each) { return each.grant == grant; });
   for (const auto& [offer, receive] : receives_) {
     if (receive.grant == grant) effects_.push_back(CancelReceive{offer});
   }
@@ -382,6 +410,7 @@ void Receiver::refuse_roots(OpenGrant& grant) {
 std::optional<CommitVerified> Receiver::settle(OpenGrant& grant) {
   if (!grant.waiting || grant.open_receives > 0) return std::nullopt;
   if (grant.missing == 0) {
+    if (grant.undigested > 0) return std::nullopt;
     if (!roots_equal(grant, grant.waiting->commit)) {
       refuse_roots(grant);
       return std::nullopt;

@@ -61,11 +61,18 @@ void StepCore::unpin(std::uint64_t handle) {
   pins_.erase(found);
 }
 
-protocol::Load StepCore::cache_load() const {
+protocol::Load StepCore::base_load() const {
   protocol::Load load;
   const auto positions = static_cast<std::int64_t>(pools_.config().block_positions);
   load.free_tokens = static_cast<std::int64_t>(pools_.available_blocks(0)) * positions;
   load.capacity_tokens = static_cast<std::int64_t>(pools_.config().groups[0].blocks) * positions;
+  engine::StepShape rest;
+  for (const auto& [id, sequence] : table_.all()) {
+    if (sequence.phase() != engine::Phase::prefill) continue;
+    rest.add(sequence.cached(), sequence.length() - sequence.cached());
+  }
+  load.backlog_tokens = rest.rows;
+  if (rest.rows > 0) load.backlog = rates_.predict(rest);
   return load;
 }
 

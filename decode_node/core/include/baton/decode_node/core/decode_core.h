@@ -16,6 +16,7 @@ namespace baton::decode_node {
 struct LocalPrefill {
   Instant received;
   std::optional<Instant> started;  ///< first rows planned
+  std::int64_t length = 0;
   std::int64_t cached_tokens = 0;
 };
 
@@ -24,6 +25,7 @@ struct DecodeJob : worker::Job {
   protocol::Work work;
   bool prompt_ready = false;  ///< when it was reserved
   protocol::Grant grant;
+  std::int64_t held_tokens = 0;        ///< of the grant: what was here already
   kvcache::SequenceBlocks blocks;      ///< until the sequence takes them over
   std::optional<prefix::Chain> chain;  ///< of all ids but the commit's
   bool owned = false;
@@ -82,9 +84,10 @@ class DecodeCore final : public worker::RequestCore<DecodeJob> {
   };
 
   Result<void> admit(const protocol::Reserve& message) const;
-  bool place(const handoff::OwnerRef& to, const protocol::Reserve& message, Instant arrived,
-             Instant now);
-  std::optional<engine::Sequence> to_compute(const protocol::Reserve& message, Instant now) const;
+  Result<bool> place(const handoff::OwnerRef& to, const protocol::Reserve& message,
+                     Instant arrived, Instant now);
+  Result<std::optional<engine::Sequence>> to_compute(const protocol::Reserve& message,
+                                                     Instant now) const;
   bool compute(const handoff::OwnerRef& to, const protocol::Reserve& message,
                engine::Sequence sequence, Instant arrived);
   std::optional<Space> find_space(const protocol::Work& work);

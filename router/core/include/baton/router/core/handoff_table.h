@@ -106,7 +106,7 @@ class HandoffTable {
   void send_prefill(RequestId id, Entry& entry, Instant now);
   bool place_prefill(RequestId id, Entry& entry, Instant now);
   void extend_chain(Entry& entry) const;
-  void remember_prefix(Entry& entry);
+  void remember_prefix(Entry& entry, const WorkerRef& worker);
   void send_target_if_ready(RequestId id, Entry& entry, Instant now);
   bool finish_if_complete(RequestId id, Entry& entry, Instant now);
   void new_attempt(RequestId id, Entry& entry, Reason reason, const std::string& message,

@@ -1,5 +1,5 @@
-// What decode nodes are thought to have in their prefix caches: the beginnings of what this router
-// has sent there. An estimate that costs a message when it is wrong: nodes evict, and other routers
+// What workers are thought to have in their prefix caches: the beginnings of what this router has
+// sent there. An estimate that costs a message when it is wrong: nodes evict, and other routers
 // use them too.
 #pragma once
 

@@ -75,8 +75,9 @@ class Workers {
   std::optional<Placement> place(PlacementNeed need, std::mt19937_64& random) const;
   std::optional<WorkerRef> place_prefill(const PlacementNeed& need, std::mt19937_64& random) const;
   std::optional<WorkerRef> place_decode(const PlacementNeed& need, std::mt19937_64& random) const;
-  /// Does a decode worker compute prompts itself?
-  bool any_computes() const;
+  /// Does it matter where a prompt's beginning is cached: is there a choice, or a decode worker that
+  /// computes prompts itself?
+  bool prefixes_matter() const;
 
   /// Counts work that was sent until a report shows it.
   void placed(const WorkerRef& worker, std::int64_t tokens, Instant now);

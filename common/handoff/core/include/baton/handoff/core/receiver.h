@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <variant>
@@ -61,19 +62,20 @@ class Receiver {
  public:
   Receiver(Geometry geometry, Digest256 fingerprint, Epoch own_epoch, ReceiverLimits limits);
 
+  /// The node core holds these blocks for the attempt (one entry a group, matching the grant).
+  void open(const protocol::AttemptKey& key, protocol::Grant grant,
+            std::vector<LocalBlocks> blocks);
+  /// A block that an open grant holds and whose digests are not kept.
   struct HeldBlock {
     BlockName name;
     std::vector<Piece> pieces;  ///< layer by layer, K then V
   };
-  /// Blocks that the grant holds and whose digests are not kept: all their units are to be digested
-  /// and passed to digested() before open().
-  std::vector<HeldBlock> undigested(const protocol::Grant& grant) const;
-  /// `contents`: one of each unit, in the order of the pieces.
-  void digested(const HeldBlock& held, const std::vector<Digest128>& contents);
+  /// The longest waiting of them, null when there is none: all its units are to be digested and
+  /// passed to digested(). No commit of a grant is answered before that was done for all it holds.
+  const HeldBlock* next_undigested();
+  /// `contents`: one of each unit of next_undigested(), in the order of the pieces.
+  void digested(const std::vector<Digest128>& contents);
 
-  /// The node core holds these blocks for the attempt (one entry a group, matching the grant).
-  void open(const protocol::AttemptKey& key, protocol::Grant grant,
-            std::vector<LocalBlocks> blocks);
   /// No unit is accepted any more; GrantClosed follows when no receive is open.
   void close(std::uint64_t grant);
 
@@ -115,12 +117,19 @@ class Receiver {
     protocol::Grant grant;
     std::vector<Group> groups;
     std::size_t open_receives = 0;
-    std::size_t missing = 0;  ///< (layer, unit) pairs that are not present
+    std::size_t missing = 0;     ///< (layer, unit) pairs that are not present
+    std::size_t undigested = 0;  ///< blocks of those that were here
     std::optional<WaitingCommit> waiting;
     bool holds = false;  ///< some of its units were here when it was opened
     bool bad_reported = false;
     bool verified = false;
     bool closing = false;
+  };
+  struct Undigested {
+    std::uint64_t grant = 0;
+    std::uint32_t group = 0;
+    std::uint32_t at = 0;  ///< which of the grant's blocks of the group
+    HeldBlock block;
   };
   struct OpenReceive {
     LinkId link;
@@ -142,7 +151,10 @@ class Receiver {
                      std::vector<protocol::UnitRange> bad);
   void refuse_roots(OpenGrant& grant);
   std::pair<std::uint32_t, std::uint32_t> place_of(std::uint32_t layer) const;
-  void fill_held(Group& group, const protocol::GrantGroup& granted) const;
+  void take_held(OpenGrant& grant, std::uint32_t group);
+  static void fill(Group& group, const protocol::GrantGroup& granted, std::uint32_t at,
+                   const BlockDigests& digests);
+  void fill_first(const BlockDigests& digests);
   void keep_digests(const OpenGrant& grant);
 
   Geometry geometry_;
@@ -150,6 +162,7 @@ class Receiver {
   Epoch own_epoch_;
   ReceiverLimits limits_;
   SealedDigests sealed_;
+  std::deque<Undigested> undigested_;
   std::map<std::uint64_t, OpenGrant> grants_;
   std::map<LinkId, RequestId> secrets_;
   std::map<TransferId, OpenReceive> receives_;

@@ -64,7 +64,13 @@ struct PrefixLookedUp {
   std::int64_t query_tokens = 0;
   std::int64_t hit_tokens = 0;
 };
-using NodeEffect = std::variant<ToOwner, ToPair, ToDriver, Counted, PrefixLookedUp>;
+/// The cache of a request's prompt is complete here, and where its tokens came from.
+struct PromptReady {
+  std::int64_t computed = 0;
+  std::int64_t cached = 0;    ///< in the prefix cache of this node
+  std::int64_t received = 0;  ///< handed over
+};
+using NodeEffect = std::variant<ToOwner, ToPair, ToDriver, Counted, PrefixLookedUp, PromptReady>;
 
 using DriverEvent =
     std::variant<handoff::SourceAccepted, handoff::SourceFailed, handoff::SourceIdle,

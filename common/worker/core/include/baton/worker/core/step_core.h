@@ -70,8 +70,8 @@ class StepCore : public NodeCore {
   void pin(std::uint64_t handle, const kvcache::SequenceBlocks& blocks);
   void unpin(std::uint64_t handle);
 
-  /// Room in the first group.
-  protocol::Load cache_load() const;
+  /// Room in the first group, and what is left to compute of prompts.
+  protocol::Load base_load() const;
 
  private:
   Phase phase_;
