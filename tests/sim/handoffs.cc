@@ -72,7 +72,7 @@ void Simulation::drive(Worker& w, handoff::OpenGrant& c) {
   if (options_.plant == Plant::send_held) hold_nothing(c.grant);
   for (const protocol::GrantGroup& group : c.grant.groups) outcome_.held_units += group.held_units;
   w.receiver->open(c.key, c.grant, std::move(c.blocks));
-  if (w.receiver->next_undigested() != nullptr) digest_later(w);
+  if (w.receiver->next_undigested()) digest_later(w);
 }
 
 /// One block a turn, as the transport thread does; messages may come in between.
@@ -81,8 +81,8 @@ void Simulation::digest_later(Worker& w) {
 }
 
 void Simulation::digest_held(Worker& w) {
-  const handoff::Receiver::HeldBlock* held = w.receiver->next_undigested();
-  if (held == nullptr) return;
+  const std::optional<handoff::Receiver::HeldBlock> held = w.receiver->next_undigested();
+  if (!held) return;
   std::vector<Digest128> contents = digest(w, held->pieces);
   if (options_.wrong_held_chance > 0 && chance(options_.wrong_held_chance)) {
     ++outcome_.wrong_held;
@@ -92,9 +92,9 @@ void Simulation::digest_held(Worker& w) {
       contents.front().low ^= 1;
     }
   }
-  w.receiver->digested(contents);
+  w.receiver->digested(*held, contents);
   settle(w);
-  if (w.receiver->next_undigested() != nullptr) digest_later(w);
+  if (w.receiver->next_undigested()) digest_later(w);
 }
 
 void Simulation::execute(Worker& w, handoff::HeldUnitsDiffer& e) {

@@ -174,12 +174,12 @@ class Driver::Loop {
   }
 
   /// What this node computed itself is digested here, once, when it is first held: a step would
-  /// wait for it. One block a turn, so that other handoffs do not.
+  /// wait for it. One block a turn, so that offers and other commits do not.
   bool digest_held() {
-    const Receiver::HeldBlock* held = receiver_.next_undigested();
-    if (held != nullptr) receiver_.digested(digest(held->pieces));
+    const std::optional<Receiver::HeldBlock> held = receiver_.next_undigested();
+    if (held) receiver_.digested(*held, digest(held->pieces));
     run_effects();
-    return held != nullptr;
+    return held.has_value();
   }
 
   bool handle_commands() {
@@ -217,9 +217,7 @@ class Driver::Loop {
                    monotonic_now());
   }
   void handle(AbortSource& c) { sender_.abort(c.source); }
-  void handle(OpenGrant& c) {
-    receiver_.open(c.key, std::move(c.grant), std::move(c.blocks));
-  }
+  void handle(OpenGrant& c) { receiver_.open(c.key, std::move(c.grant), std::move(c.blocks)); }
   void handle(CloseGrant& c) { receiver_.close(c.grant); }
   void handle(ConnectLink& c) {
     const std::optional<std::size_t> index = transport_named(c.data.transport);

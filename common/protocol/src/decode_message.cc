@@ -202,6 +202,7 @@ Result<WorkerInfo> worker_of(const wire::WorkerInfo& in) {
     out.transports.push_back(std::move(text));
   }
   out.prefill_suffix_tokens = count_of(in.prefill_suffix_tokens());
+  out.prefix_cache = !in.no_prefix_cache();
   return out;
 }
 

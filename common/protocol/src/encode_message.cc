@@ -112,6 +112,7 @@ void put(const WorkerInfo& in, wire::WorkerInfo* out) {
   out->set_bundle_digest(in.bundle_digest);
   for (const std::string& transport : in.transports) out->add_transports(transport);
   out->set_prefill_suffix_tokens(in.prefill_suffix_tokens);
+  out->set_no_prefix_cache(!in.prefix_cache);
 }
 
 void put(const DataLink& in, wire::DataLink* out) {

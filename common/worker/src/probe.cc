@@ -51,7 +51,8 @@ Probe::Probe(metrics::Registry& r, protocol::Role role)
       prefix_hits_(
           r.counter("baton_prefix_cache_hit_tokens_total", "Tokens of these that were in it")),
       prompt_tokens_(r.counters("baton_prompt_tokens_total",
-                                "Tokens of prompts whose cache is complete here, by origin",
+                                "Tokens of prompts (and of what was generated before) whose "
+                                "cache was completed here, by origin; again in each attempt",
                                 {"source", {"computed", "cached", "received"}})),
       queue_depth_(r.gauge("baton_queue_depth", "Requests that wait")),
       running_(r.gauge("baton_running_requests", "Requests that are computed")),

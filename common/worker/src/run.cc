@@ -222,6 +222,7 @@ void WorkerProcess::start_serving() {
   info.control_address = advertised.to_string();
   info.admin_url = "http://" + admin_->endpoint().to_string();
   info.bundle_digest = protocol::sha256(model_->bundle).to_string();
+  info.prefix_cache = config_.prefix_cache;
   if (identity_.role == protocol::Role::decode) {
     info.prefill_suffix_tokens = config_.prefill_suffix_tokens;
   }

@@ -74,29 +74,30 @@ PlacementNeed HandoffTable::need_of(const Entry& entry) const {
   need.has_prefill = entry.prefill.has_value();
   need.fingerprint = entry.fingerprint;
   need.avoid = entry.avoid;
-  if (entry.chain) need.cached = prefixes_.known(entry.chain->keys());
+  need.cached = prefixes_.known(entry.keys.keys());
   return need;
 }
 
 /// A prompt is hashed only where it is of use.
-void HandoffTable::extend_chain(Entry& entry) const {
+void HandoffTable::extend_keys(Entry& entry) const {
   if (!workers_.prefixes_matter()) return;
   const protocol::Work& work = entry.submission.work;
+  if (entry.keys.cover(work.prompt_ids.size() + entry.generated.size())) return;
   std::vector<TokenId> ids = work.prompt_ids;
   ids.insert(ids.end(), entry.generated.begin(), entry.generated.end());
-  // The fingerprint is left out: it is known only once the request is placed.
-  if (!entry.chain) entry.chain.emplace(prefix::Key(), PrefixMemory::block_positions);
-  entry.chain->extend(ids);
+  entry.keys.extend(ids);
 }
 
 /// The worker has, or will have, the cache of what is known of the request.
 void HandoffTable::remember_prefix(Entry& entry, const WorkerRef& worker) {
-  extend_chain(entry);
-  if (entry.chain) prefixes_.add(worker, entry.chain->keys());
+  const Worker* known = workers_.find(worker.node);
+  if (known == nullptr || !known->info.prefix_cache) return;
+  extend_keys(entry);
+  prefixes_.add(worker, entry.keys.keys(), known->info.cache_tokens);
 }
 
 void HandoffTable::try_place(RequestId id, Entry& entry, Instant now) {
-  extend_chain(entry);
+  extend_keys(entry);
   const PlacementNeed need = need_of(entry);
   const std::optional<Placement> placement = workers_.place(need, random_);
   if (!placement) return;
@@ -109,7 +110,7 @@ void HandoffTable::try_place(RequestId id, Entry& entry, Instant now) {
   count_queued(entry, now);
   if (entry.decode) send_reserve(id, entry, now);
   if (!entry.prefill) return;
-  workers_.placed(*entry.prefill, need.tokens, now);
+  workers_.placed(*entry.prefill, need.tokens - need.cached_at(entry.prefill->node), now);
   send_prefill(id, entry, now);
 }
 
@@ -122,7 +123,7 @@ bool HandoffTable::place_prefill(RequestId id, Entry& entry, Instant now) {
     return false;
   }
   count_queued(entry, now);
-  workers_.placed(*entry.prefill, need.tokens, now);
+  workers_.placed(*entry.prefill, need.tokens - need.cached_at(entry.prefill->node), now);
   send_prefill(id, entry, now);
   return true;
 }
@@ -159,7 +160,8 @@ void HandoffTable::send_reserve(RequestId id, Entry& entry, Instant now) {
   if (!entry.prefill) count_queued(entry, now);
   entry.state_deadline = now + limits_.grant_wait;
   entry.facts.decode_node = entry.decode->node;
-  workers_.placed(*entry.decode, need_of(entry).tokens, now);
+  const PlacementNeed need = need_of(entry);
+  workers_.placed(*entry.decode, need.tokens - need.cached_at(entry.decode->node), now);
   send(*entry.decode,
        protocol::Reserve{key_of(id, entry), work_of(entry, now), in_ms(limits_.lease),
                          entry.token_of_attempt, !entry.prefill.has_value()});

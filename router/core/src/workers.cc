@@ -1,7 +1,6 @@
 #include "baton/router/core/workers.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace baton::router {
 
@@ -12,6 +11,25 @@ namespace {
 // A report is made on the worker at most this long before it arrives; younger placements may be
 // missing from it.
 constexpr Duration report_age = std::chrono::milliseconds(100);
+
+/// Cost in tokens.
+using Candidate = std::pair<std::int64_t, WorkerRef>;
+
+bool by_cost(const Candidate& a, const Candidate& b) { return a.first < b.first; }
+
+/// How much worse than the best one a worker may be, so that replicas do not all pick the best:
+/// half of what is left to compute, but less than what the best has cached and another has not.
+std::int64_t slack_of(const PlacementNeed& need, const Candidate& best,
+                      const std::vector<Candidate>& candidates) {
+  std::int64_t least_cached = need.tokens;
+  for (const Candidate& each : candidates) {
+    least_cached = std::min(least_cached, need.cached_at(each.second.node));
+  }
+  const std::int64_t cached = need.cached_at(best.second.node);
+  const std::int64_t slack = std::max((need.tokens - cached) / 2, best.first / 20);
+  const std::int64_t lead = cached - least_cached;
+  return lead > 0 ? std::min(slack, lead - 1) : slack;
+}
 
 }  // namespace
 
@@ -117,24 +135,23 @@ bool Workers::prefixes_matter() const {
 
 std::optional<WorkerRef> Workers::pick(const std::vector<const Worker*>& workers,
                                        const PlacementNeed& need, std::mt19937_64& random) const {
-  // Cost in tokens: the prompts before us, and on decode workers how full the pool would be.
-  std::vector<std::pair<std::int64_t, WorkerRef>> candidates;
-  std::vector<std::pair<std::int64_t, WorkerRef>> avoided;
+  // The prompts before us, and on decode workers how full the pool would be.
+  std::vector<Candidate> candidates;
+  std::vector<Candidate> avoided;
   for (const Worker* worker : workers) {
     const protocol::Load& load = worker->load;
     const std::int64_t used =
         worker->role == Role::decode ? load.capacity_tokens - load.free_tokens : 0;
-    const std::pair<std::int64_t, WorkerRef> entry{
+    const Candidate entry{
         load.backlog_tokens + used + pending(worker->node) - need.cached_at(worker->node),
         {worker->node, worker->epoch}};
     (need.avoid.contains(worker->node) ? avoided : candidates).push_back(entry);
   }
   if (candidates.empty()) candidates.swap(avoided);
   if (candidates.empty()) return std::nullopt;
-  std::int64_t best = std::numeric_limits<std::int64_t>::max();
-  for (const auto& [cost, worker] : candidates) best = std::min(best, cost);
-  const std::int64_t slack = std::max(need.tokens / 2, best / 20);
-  std::erase_if(candidates, [&](const auto& entry) { return entry.first > best + slack; });
+  const auto best = std::min_element(candidates.begin(), candidates.end(), by_cost);
+  const std::int64_t most = best->first + slack_of(need, *best, candidates);
+  std::erase_if(candidates, [most](const Candidate& entry) { return entry.first > most; });
   return candidates[random() % candidates.size()].second;
 }
 

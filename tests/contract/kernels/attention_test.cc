@@ -82,7 +82,7 @@ TEST_P(AttentionEquality, ManyRowsAtOnceEqualSpec) {
     for (const int head_dim : {64, 74, 256, 1024}) {
       for (const int window : {0, 90}) {
         const Shape shape = fitted({dtype, 3, 1, head_dim, 4, window, window > 0 ? 20.0F : 0.0F});
-        const int length = head_dim > 256 ? 40 : 130;
+        const int length = head_dim > 256 ? 40 : head_dim == 64 ? 300 : 130;
         const Inputs in(shape, length, random);
         ASSERT_EQ(in_chunks(bench_, shape, in, {length}), in_chunks(spec_, shape, in, {length}))
             << shape;
@@ -266,6 +266,35 @@ TEST_P(Attention, TheFirstWriteIntoAUnitClearsIt) {
         ASSERT_EQ(sequence.slot(sequence.k_blocks, p)[k + 1], std::byte{0});
         ASSERT_EQ(sequence.slot(sequence.v_blocks, p)[v + 1], std::byte{0});
       }
+    }
+  }
+}
+
+/// Of two keys, with scores of 0 and x (in powers of 2) and values of 0 and 1, the output is
+/// 2^x / (1 + 2^x).
+TEST_P(Attention, WeightsArePowersOf2WithinAFewUlps) {
+  constexpr float scale = 0x1.62e43p-1F;  // times log2 e it is rounded to 1
+  constexpr int heads = 64;
+  Random random(33);
+  const Shape shape{CacheDtype::f32, heads, 1, 2, 1, 0, 0.0F};
+  for (int round = 0; round < 20; ++round) {
+    Inputs in(shape, 2, random);
+    for (Matrix* m : {&in.q, &in.k, &in.v}) std::fill(m->values.begin(), m->values.end(), 0.0F);
+    in.k.view.row(1)[0] = in.v.view.row(1)[0] = 1;
+    for (int head = 0; head < heads; ++head) {
+      in.q.view.row(1)[2 * head] = -static_cast<float>(random.below(24 << 20)) * 0x1p-20F;
+    }
+    Sequence sequence(shape.cache(), 2, random);
+    const RowSpan span = sequence.span(0, 2, 0);
+    bench_.kernels->write_kv(shape.cache(), in.k.view, in.v.view, {&span, 1});
+    Matrix out(2, in.q.view.cols);
+    bench_.kernels->attention(
+        {in.q.view, out.view, heads, scale, 0, 0.0F, shape.cache(), {&span, 1}});
+    for (int head = 0; head < heads; ++head) {
+      const double p = std::exp2(static_cast<double>(in.q.view.row(1)[2 * head]));
+      const double error = out.view.row(1)[2 * head] / (p / (1 + p)) - 1;
+      // Three roundings after the power's 2.13 units of the last place.
+      EXPECT_LT(std::fabs(error), 4.2 * 0x1p-23) << in.q.view.row(1)[2 * head];
     }
   }
 }

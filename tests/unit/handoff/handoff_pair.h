@@ -56,8 +56,8 @@ class HandoffPair {
   }
   /// False when nothing that is held lacks its digests.
   bool digest_next() {
-    const Receiver::HeldBlock* held = receiver.next_undigested();
-    if (held == nullptr) return false;
+    const std::optional<Receiver::HeldBlock> held = receiver.next_undigested();
+    if (!held) return false;
     std::vector<Digest128> contents;
     for (const Piece& piece : held->pieces) {
       for (std::uint32_t i = 0; i < piece.count; ++i) {
@@ -65,7 +65,7 @@ class HandoffPair {
       }
     }
     digested.push_back(held->name.block);
-    receiver.digested(contents);
+    receiver.digested(*held, contents);
     return true;
   }
 

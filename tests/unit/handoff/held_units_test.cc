@@ -132,6 +132,24 @@ TEST_F(HeldUnits, AreDigestedBlockByBlockAndTheCommitWaitsForThem) {
   EXPECT_FALSE(pair.digest_next());
 }
 
+TEST_F(HeldUnits, ThatAreNotReadInTimeAreNotSaidToHaveNotArrived) {
+  const protocol::Grant grant = holding(2, 1);
+  pair.receiver.open(pair.key, grant, HandoffPair::target_blocks());
+  pair.send_target(grant);
+  pair.run();
+  pair.send_commit();
+  pair.run();
+  pair.receiver.tick(pair.now + std::chrono::seconds(60));
+  for (const ReceiverEffect& effect : pair.receiver.take_effects()) {
+    const auto* refused = std::get_if<RefuseCommit>(&effect);
+    ASSERT_NE(refused, nullptr);
+    EXPECT_EQ(refused->message.reason, Reason::missing_units);
+    EXPECT_THAT(refused->message.message, testing::HasSubstr("held here"));
+    return;
+  }
+  FAIL() << "the commit waits for ever";
+}
+
 TEST_F(HeldUnits, AreDigestedOnceForAllGrantsThatHoldThem) {
   for (const std::uint64_t id : {77, 78}) {
     pair.receiver.open(pair.key, holding(2, 0, id), HandoffPair::target_blocks());

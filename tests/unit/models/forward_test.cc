@@ -160,6 +160,29 @@ TEST_F(Forward, keeps_the_bits_of_the_others_when_a_sequence_leaves_between_laye
   }
 }
 
+TEST_F(Forward, lets_a_sequence_leave_after_the_last_layer_whatever_rows_it_wants) {
+  const std::vector parts = {part(0, a_, LogitRows::last), part(1, b_, LogitRows::none),
+                             part(2, c_, LogitRows::all)};
+  CachedRun full(*model_, {.sequences = 3, .positions = 64});
+  const StepOutput undisturbed = full.step(parts).value();
+  const auto last = rows_of(undisturbed, 0, 1);
+  const auto all = rows_of(undisturbed, 2, c_.size());
+  for (const std::size_t leaving : {0u, 1u, 2u}) {
+    CachedRun run(*model_, {.sequences = 3, .positions = 64});
+    Recorder recorder({{leaving, 3}});
+    const StepOutput output = run.step(parts, &recorder).value();
+    EXPECT_EQ(output.first_logits_row[1], -1);
+    EXPECT_EQ(output.first_logits_row[0] == -1, leaving == 0);
+    EXPECT_EQ(output.first_logits_row[2] == -1, leaving == 2);
+    if (leaving != 0) {
+      EXPECT_EQ(rows_of(output, 0, 1), last);
+    }
+    if (leaving != 2) {
+      EXPECT_EQ(rows_of(output, 2, c_.size()), all);
+    }
+  }
+}
+
 TEST_F(Forward, writes_nothing_for_a_sequence_after_it_left) {
   CachedRun run(*model_, {.sequences = 2, .positions = 64});
   const std::vector parts = {part(0, a_), part(1, b_)};

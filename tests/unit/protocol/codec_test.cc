@@ -50,6 +50,7 @@ std::vector<Message> one_of_each() {
   ack.epoch = here;
   ack.fingerprint_fields = {{"layers", "30"}};
   ack.worker.prefill_suffix_tokens = 64;
+  ack.worker.prefix_cache = false;
   ack.data = DataLink{"shm", "addr", {1, 2}, {3, 4}, "same host"};
   Commit commit;
   commit.key = key;

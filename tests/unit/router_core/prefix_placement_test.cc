@@ -1,4 +1,5 @@
 // Prompts go where their beginning is cached, as long as that pays.
+#include <algorithm>
 #include <numeric>
 
 #include "table_fixture.h"
@@ -11,11 +12,13 @@ class PrefixPlacement : public TableFixture {
   PrefixPlacement() {
     for (const char* node : {"p0", "p1", "d0", "d1"}) up(node);
   }
-  /// 200 ids from `first` on. Reports make what was placed before it old news.
-  RequestId ask(TokenId first) {
+  /// 200 ids from `first` on, of which those behind `same` are its own.
+  RequestId ask(TokenId first, std::ptrdiff_t same = 200) {
     Submission out = submission(++number_);
     out.work.prompt_ids.resize(200);
     std::iota(out.work.prompt_ids.begin(), out.work.prompt_ids.end(), first);
+    std::fill(out.work.prompt_ids.begin() + same, out.work.prompt_ids.end(),
+              static_cast<TokenId>(number_));
     EXPECT_TRUE(table.submit(out, now).has_value());
     collect();
     return {1, number_};
@@ -31,6 +34,10 @@ class PrefixPlacement : public TableFixture {
     say(prefill, handed_over(key));
     say(decode, protocol::Owned{key, 0});
     say(decode, finished(key, 1));
+    rest();
+  }
+  /// Reports make what was placed before them old news.
+  void rest() {
     pass(seconds(1));
     for (const char* node : {"p0", "p1", "d0", "d1"}) report(node, 0);
   }
@@ -70,12 +77,46 @@ TEST_F(PrefixPlacement, AWorkerWithMoreQueuedThanItSavesIsNotWaitedFor) {  // RT
   const RequestId first = ask(1);
   serve(first);
   const std::string has_it = node_of<protocol::Prefill>(first);
-  report(has_it, 100);
-  const RequestId waits = ask(1);
-  EXPECT_EQ(node_of<protocol::Prefill>(waits), has_it);
-  serve(waits);
+  for (int i = 0; i < 20; ++i) {
+    report(has_it, 150);
+    const RequestId waits = ask(1);
+    EXPECT_EQ(node_of<protocol::Prefill>(waits), has_it);
+    serve(waits);
+  }
   report(has_it, 400);
   EXPECT_NE(node_of<protocol::Prefill>(ask(1)), has_it);
+}
+
+TEST_F(PrefixPlacement, AHitOnASmallPartCountsToo) {
+  serve(ask(1));
+  const RequestId first = ask(1);
+  serve(first);
+  for (int i = 0; i < 20; ++i) {
+    const RequestId other = ask(1, 64);
+    EXPECT_EQ(node_of<protocol::Prefill>(other), node_of<protocol::Prefill>(first));
+    drop(other);
+    rest();
+  }
+}
+
+TEST_F(PrefixPlacement, ManyAtOnceStayWhereTheirBeginningIs) {
+  serve(ask(1));
+  const std::string has_it = node_of<protocol::Prefill>({1, 1});
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(node_of<protocol::Prefill>(ask(1)), has_it);
+}
+
+TEST_F(PrefixPlacement, NothingIsRememberedOfAWorkerThatKeepsNothing) {
+  prefix_cache = false;
+  for (const char* node : {"p0", "p1", "d0", "d1"}) up(node, 2);
+  serve(ask(1));
+  std::map<std::string, int> prefills;
+  for (int i = 0; i < 40; ++i) {
+    const RequestId id = ask(1);
+    ++prefills[node_of<protocol::Prefill>(id)];
+    drop(id);
+    rest();
+  }
+  EXPECT_EQ(prefills.size(), 2U);
 }
 
 TEST_F(PrefixPlacement, AWorkersNextLifeHasNothing) {

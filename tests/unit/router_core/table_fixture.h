@@ -33,6 +33,7 @@ class TableFixture : public testing::Test {
     worker.role = node[0] == 'p' ? Role::prefill : Role::decode;
     worker.epoch = Epoch(epoch);
     if (worker.role == Role::decode) worker.info.prefill_suffix_tokens = prefill_suffix_tokens;
+    worker.info.prefix_cache = prefix_cache;
     worker.load.capacity_tokens = worker.load.free_tokens = 1000;
     table.worker_up(worker, now);
     collect();
@@ -165,6 +166,7 @@ class TableFixture : public testing::Test {
 
   HandoffTable table;
   std::int64_t prefill_suffix_tokens = 0;  ///< of decode nodes that come up
+  bool prefix_cache = true;                ///< of nodes that come up
   Instant now{};
   std::map<std::pair<std::string, std::string>, std::vector<protocol::Message>> sent;
   std::map<RequestId, std::vector<TokenId>> texts;

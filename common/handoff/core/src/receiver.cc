@@ -63,13 +63,7 @@ void Receiver::take_held(OpenGrant& grant, std::uint32_t g) {
       continue;
     }
     ++grant.undigested;
-    HeldBlock block{names[at], {}};
-    const LocalBlocks local{granted.block_units, 0, {names[at].block}};
-    for (std::uint32_t layer = 0; layer < group.layers.size(); ++layer) {
-      const auto pieces = pieces_of(local, g, layer, 0, granted.block_units);
-      block.pieces.insert(block.pieces.end(), pieces.begin(), pieces.end());
-    }
-    undigested_.push_back({grant.grant.id, g, at, std::move(block)});
+    undigested_.push_back({grant.grant.id, g, at, names[at]});
   }
 }
 
@@ -88,19 +82,30 @@ void Receiver::fill(Group& group, const protocol::GrantGroup& granted, std::uint
   }
 }
 
-const Receiver::HeldBlock* Receiver::next_undigested() {
+std::optional<Receiver::HeldBlock> Receiver::next_undigested() {
   while (!undigested_.empty()) {
-    // Another grant may have held the block too.
-    const BlockDigests* digests = sealed_.find(undigested_.front().block.name);
-    if (digests == nullptr) return &undigested_.front().block;
-    fill_first(*digests);
+    const Undigested& first = undigested_.front();
+    const BlockDigests* digests = sealed_.find(first.name);
+    if (digests == nullptr) return held_block(first);
+    fill_first(*digests);  // another grant held the block too
   }
-  return nullptr;
+  return std::nullopt;
 }
 
-void Receiver::digested(const std::vector<Digest128>& contents) {
-  BATON_CHECK(!undigested_.empty());
-  const HeldBlock& held = undigested_.front().block;
+Receiver::HeldBlock Receiver::held_block(const Undigested& which) const {
+  HeldBlock out{which.name, {}};
+  const std::uint32_t units = grants_.at(which.grant).grant.groups[which.group].block_units;
+  const LocalBlocks local{units, 0, {which.name.block}};
+  const auto layers = static_cast<std::uint32_t>(geometry_.groups[which.group].layers.size());
+  for (std::uint32_t layer = 0; layer < layers; ++layer) {
+    const auto pieces = pieces_of(local, which.group, layer, 0, units);
+    out.pieces.insert(out.pieces.end(), pieces.begin(), pieces.end());
+  }
+  return out;
+}
+
+void Receiver::digested(const HeldBlock& held, const std::vector<Digest128>& contents) {
+  BATON_CHECK(!undigested_.empty() && undigested_.front().name == held.name);
   BlockDigests digests;
   auto next = contents.begin();
   for (const Piece& piece : held.pieces) {
@@ -433,8 +438,10 @@ std::optional<CommitVerified> Receiver::settle(OpenGrant& grant) {
 void Receiver::tick(Instant now) {
   for (auto& [id, grant] : grants_) {
     if (!grant.waiting || now < grant.waiting->deadline) continue;
-    refuse_commit(grant, Reason::missing_units,
-                  std::to_string(grant.missing) + " units did not arrive in time", {});
+    const std::string cause = grant.missing > 0
+                                  ? std::to_string(grant.missing) + " units did not arrive in time"
+                                  : "units that are held here were not read in time";
+    refuse_commit(grant, Reason::missing_units, cause, {});
   }
 }
 

@@ -41,6 +41,7 @@ constexpr int tile_vectors = 1;
 #include "cpu/float_linear.inc"
 #include "cpu/linear.inc"
 #include "cpu/attention_products.inc"
+#include "cpu/attention_tile.inc"
 #include "cpu/attention.inc"
 #include "cpu/table.inc"
 // clang-format on

@@ -21,8 +21,9 @@ void StepCore::refuse(const handoff::OwnerRef& to, const protocol::AttemptKey& k
 }
 
 void StepCore::add_sequence(Job& job, engine::Sequence sequence) {
+  const std::int64_t hit = sequence.cached_prefix(pools_);
   job.sequence = table_.add(std::move(sequence));
-  by_sequence_[*job.sequence] = job.key.request;
+  by_sequence_[*job.sequence] = {job.key.request, hit};
 }
 
 void StepCore::give_back_sequence(Job& job) {
@@ -42,7 +43,7 @@ void StepCore::give_back_sequence(Job& job) {
 std::optional<RequestId> StepCore::request_of(engine::SequenceId sequence) const {
   const auto found = by_sequence_.find(sequence);
   if (found == by_sequence_.end()) return std::nullopt;
-  return found->second;
+  return found->second.request;
 }
 
 engine::StepPlan StepCore::end_step() {
@@ -69,7 +70,10 @@ protocol::Load StepCore::base_load() const {
   engine::StepShape rest;
   for (const auto& [id, sequence] : table_.all()) {
     if (sequence.phase() != engine::Phase::prefill) continue;
-    rest.add(sequence.cached(), sequence.length() - sequence.cached());
+    const auto known = by_sequence_.find(id);
+    const std::int64_t hit = known == by_sequence_.end() ? 0 : known->second.hit;
+    const std::int64_t from = std::max(sequence.cached(), hit);
+    rest.add(from, sequence.length() - from);
   }
   load.backlog_tokens = rest.rows;
   if (rest.rows > 0) load.backlog = rates_.predict(rest);

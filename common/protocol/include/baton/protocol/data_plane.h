@@ -88,6 +88,7 @@ struct WorkerInfo {
   /// Decode: a prompt of which at most so many tokens are not in its prefix cache is computed
   /// there.
   std::int64_t prefill_suffix_tokens = 0;
+  bool prefix_cache = true;  ///< whole blocks are kept for requests to come
 };
 
 struct Load {

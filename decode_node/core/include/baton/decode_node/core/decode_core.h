@@ -84,8 +84,8 @@ class DecodeCore final : public worker::RequestCore<DecodeJob> {
   };
 
   Result<void> admit(const protocol::Reserve& message) const;
-  Result<bool> place(const handoff::OwnerRef& to, const protocol::Reserve& message,
-                     Instant arrived, Instant now);
+  Result<bool> place(const handoff::OwnerRef& to, const protocol::Reserve& message, Instant arrived,
+                     Instant now);
   Result<std::optional<engine::Sequence>> to_compute(const protocol::Reserve& message,
                                                      Instant now) const;
   bool compute(const handoff::OwnerRef& to, const protocol::Reserve& message,

@@ -72,7 +72,7 @@ class HandoffTable {
     std::map<std::int32_t, Delivered> early;
     std::optional<std::int32_t> resumed_at;  ///< the gap that was asked for last
     int attempts_without_token = 0;
-    std::optional<prefix::Chain> chain;  ///< of the ids, when decode workers compute prompts
+    PromptKeys keys;  ///< of the ids, where prefixes matter
     std::set<NodeId> avoid;
     std::set<WorkerRef> queues;  ///< decode workers that refused for space and keep it a place
     Instant queued_since;
@@ -105,7 +105,7 @@ class HandoffTable {
   void send_reserve(RequestId id, Entry& entry, Instant now);
   void send_prefill(RequestId id, Entry& entry, Instant now);
   bool place_prefill(RequestId id, Entry& entry, Instant now);
-  void extend_chain(Entry& entry) const;
+  void extend_keys(Entry& entry) const;
   void remember_prefix(Entry& entry, const WorkerRef& worker);
   void send_target_if_ready(RequestId id, Entry& entry, Instant now);
   bool finish_if_complete(RequestId id, Entry& entry, Instant now);

@@ -42,7 +42,7 @@ struct PlacementNeed {
   std::int64_t tokens = 0;  ///< positions to compute and to hold
   bool needs_decode = true;
   bool has_prefill = false;  ///< a prefill worker has it already
-  /// Tokens at its beginning that decode workers are thought to have cached.
+  /// Tokens at its beginning that workers are thought to have cached.
   std::map<NodeId, std::int64_t> cached{};
   std::optional<Digest256> fingerprint;  ///< fixed once a request was placed
   std::set<NodeId> avoid;                ///< refused or lost for this request: only if nothing else
@@ -75,8 +75,8 @@ class Workers {
   std::optional<Placement> place(PlacementNeed need, std::mt19937_64& random) const;
   std::optional<WorkerRef> place_prefill(const PlacementNeed& need, std::mt19937_64& random) const;
   std::optional<WorkerRef> place_decode(const PlacementNeed& need, std::mt19937_64& random) const;
-  /// Does it matter where a prompt's beginning is cached: is there a choice, or a decode worker that
-  /// computes prompts itself?
+  /// Does it matter where a prompt's beginning is cached: is there a choice, or a decode worker
+  /// that computes prompts itself?
   bool prefixes_matter() const;
 
   /// Counts work that was sent until a report shows it.

@@ -70,11 +70,11 @@ class Receiver {
     BlockName name;
     std::vector<Piece> pieces;  ///< layer by layer, K then V
   };
-  /// The longest waiting of them, null when there is none: all its units are to be digested and
-  /// passed to digested(). No commit of a grant is answered before that was done for all it holds.
-  const HeldBlock* next_undigested();
-  /// `contents`: one of each unit of next_undigested(), in the order of the pieces.
-  void digested(const std::vector<Digest128>& contents);
+  /// The longest waiting of them: all its units are to be digested and passed to digested(). No
+  /// commit of a grant is answered before that was done for all it holds.
+  std::optional<HeldBlock> next_undigested();
+  /// `held`: what next_undigested() gave last. `contents`: one of each unit, in the pieces' order.
+  void digested(const HeldBlock& held, const std::vector<Digest128>& contents);
 
   /// No unit is accepted any more; GrantClosed follows when no receive is open.
   void close(std::uint64_t grant);
@@ -129,7 +129,7 @@ class Receiver {
     std::uint64_t grant = 0;
     std::uint32_t group = 0;
     std::uint32_t at = 0;  ///< which of the grant's blocks of the group
-    HeldBlock block;
+    BlockName name;
   };
   struct OpenReceive {
     LinkId link;
@@ -154,6 +154,7 @@ class Receiver {
   void take_held(OpenGrant& grant, std::uint32_t group);
   static void fill(Group& group, const protocol::GrantGroup& granted, std::uint32_t at,
                    const BlockDigests& digests);
+  HeldBlock held_block(const Undigested& which) const;
   void fill_first(const BlockDigests& digests);
   void keep_digests(const OpenGrant& grant);
 

@@ -74,12 +74,17 @@ class StepCore : public NodeCore {
   protocol::Load base_load() const;
 
  private:
+  struct Known {
+    RequestId request;
+    std::int64_t hit = 0;  ///< of the prefix cache, when it was added
+  };
+
   Phase phase_;
   NodeLimits limits_;
   kvcache::BlockPools pools_;
   engine::SequenceTable table_;
   engine::RateModel rates_;
-  std::map<engine::SequenceId, RequestId> by_sequence_;
+  std::map<engine::SequenceId, Known> by_sequence_;
   std::map<std::uint64_t, Pins> pins_;
   engine::StepPlan step_;
   std::set<engine::SequenceId> leaving_;  ///< cancelled while a step is under way
