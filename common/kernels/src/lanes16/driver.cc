@@ -23,7 +23,7 @@ class Lanes16 final : public Composed {
 
   std::size_t packed_bytes(const WeightView& w) const override {
     const PanelShape shape = panel_shape(w.dtype, w.outputs, w.inputs);
-    return static_cast<std::size_t>(shape.panels) * shape.panel_bytes;
+    return shape.bytes();
   }
   void pack(const WeightView& weight, std::byte* out) const override { pack_panels(weight, out); }
 

@@ -10,8 +10,11 @@ namespace baton::kernels {
 namespace {
 
 // Rows a thread from which on reading all weights once per chunk costs less than a barrier and
-// than passing the rows from thread to thread.
+// than passing the rows from thread to thread: of weights that stay in a core's cache, and of
+// larger ones.
 constexpr int rows_worth_a_chunk = 48;
+constexpr int rows_worth_a_large_chunk = 128;
+constexpr std::size_t large_weights = 2 << 20;
 
 int divided_up(int n, int by) { return (n + by - 1) / by; }
 
@@ -23,7 +26,10 @@ RowChunks::RowChunks(int rows, int block_rows, int threads)
   count_ = std::min(blocks_, threads * divided_up(blocks_, threads * most));
 }
 
-bool RowChunks::worthwhile(int rows, int threads) { return rows / threads >= rows_worth_a_chunk; }
+bool RowChunks::worthwhile(int rows, int threads, std::size_t weight_bytes) {
+  const bool large = weight_bytes > large_weights;
+  return rows / threads >= (large ? rows_worth_a_large_chunk : rows_worth_a_chunk);
+}
 
 int RowChunks::begin(int i) const {
   const std::int64_t block = static_cast<std::int64_t>(blocks_) * i / count_;
@@ -54,7 +60,7 @@ void LinearDriver::run(const LinearJob& job) {
   input.use(prepared_.bytes(input.bytes()));
   LinearTask all = whole_task(shape, weight.data, job.bias, input.view(), job.y);
   all.add = job.add;
-  if (RowChunks::worthwhile(rows, pool_.threads())) {
+  if (RowChunks::worthwhile(rows, pool_.threads(), shape.bytes())) {
     run_chunks(all, input, job);
   } else {
     prepare_all(input, job.x, job.norm);

@@ -26,6 +26,7 @@ struct PanelShape {
   std::size_t panel_bytes = 0;
 
   bool integer() const { return format.bits != 0; }
+  std::size_t bytes() const { return static_cast<std::size_t>(panels) * panel_bytes; }
 };
 
 PanelShape panel_shape(tensor::DType dtype, int outputs, int inputs);
