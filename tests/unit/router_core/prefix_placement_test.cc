@@ -9,7 +9,8 @@ namespace {
 
 class PrefixPlacement : public TableFixture {
  protected:
-  PrefixPlacement() {
+  explicit PrefixPlacement(bool keep_prefixes = true) {
+    prefix_cache = keep_prefixes;
     for (const char* node : {"p0", "p1", "d0", "d1"}) up(node);
   }
   /// 200 ids from `first` on, of which those behind `same` are its own.
@@ -105,9 +106,12 @@ TEST_F(PrefixPlacement, ManyAtOnceStayWhereTheirBeginningIs) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(node_of<protocol::Prefill>(ask(1)), has_it);
 }
 
-TEST_F(PrefixPlacement, NothingIsRememberedOfAWorkerThatKeepsNothing) {
-  prefix_cache = false;
-  for (const char* node : {"p0", "p1", "d0", "d1"}) up(node, 2);
+class NoPrefixCaches : public PrefixPlacement {
+ protected:
+  NoPrefixCaches() : PrefixPlacement(false) {}
+};
+
+TEST_F(NoPrefixCaches, AreNotThoughtToHaveAnything) {
   serve(ask(1));
   std::map<std::string, int> prefills;
   for (int i = 0; i < 40; ++i) {
