@@ -194,7 +194,7 @@ class Driver::Loop {
   // ---- commands ----
   template <typename... Commands>
   void handle(std::variant<Commands...>& commands) {
-    std::visit([this](auto& command) { handle(command); }, commands);
+    std::visit([this](auto& command) { this->handle(command); }, commands);
   }
   void handle(BeginSource& c) {
     sender_.begin(c.source, c.key, c.length, std::move(c.blocks), c.started_at);

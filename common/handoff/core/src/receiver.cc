@@ -118,7 +118,7 @@ void Receiver::digested(const HeldBlock& held, const std::vector<Digest128>& con
 }
 
 void Receiver::fill_first(const BlockDigests& digests) {
-  const Undigested first = std::move(undigested_.front());
+  const Undigested first = undigested_.front();
   undigested_.pop_front();
   OpenGrant& grant = grants_.at(first.grant);
   fill(grant.groups[first.group], grant.grant.groups[first.group], first.at, digests);
