@@ -98,6 +98,43 @@ TEST(Planner, NewShortPromptsAtEveryStepDoNotKeepStreamsFromTheirTurns) {
   EXPECT_EQ(decoded, 5);
 }
 
+/// Steps of many rows were never measured: the planner finds out that they cost little more.
+TEST(Planner, DecodeStepsThatMostlyReadWeightsGrowToAllSequences) {
+  for (const int one_row_ms : {60, 200}) {  // below and above the limit
+    auto pools = pools_of(1'000);
+    SequenceTable table;
+    for (int i = 0; i < 8; ++i) add_decoding(table, pools, 10);
+    PlanLimits limits = limits_of(64);
+    limits.decode_step = std::chrono::milliseconds(75);
+    RateModel rates;
+    rates.observe({1, 10}, std::chrono::milliseconds(one_row_ms));
+    std::size_t rows = 0;
+    for (int i = 0; i < 6; ++i) {
+      const StepPlan step = plan_decode(table, pools, rates, limits).step;
+      EXPECT_GE(step.decode.size(), rows);
+      rows = step.decode.size();
+      rates.observe(step.shape, std::chrono::milliseconds(one_row_ms + static_cast<int>(rows)));
+    }
+    EXPECT_EQ(rows, 8U) << one_row_ms;
+  }
+}
+
+TEST(Planner, DecodeStepsThatTakeLongerWithMoreRowsStayShort) {
+  auto pools = pools_of(1'000);
+  SequenceTable table;
+  for (int i = 0; i < 8; ++i) add_decoding(table, pools, 10);
+  PlanLimits limits = limits_of(64);
+  limits.decode_step = std::chrono::milliseconds(75);
+  RateModel rates;
+  std::size_t rows = 0;
+  for (int i = 0; i < 12; ++i) {
+    const StepPlan step = plan_decode(table, pools, rates, limits).step;
+    rows = step.decode.size();
+    rates.observe(step.shape, std::chrono::milliseconds(50 * static_cast<int>(rows)));
+  }
+  EXPECT_EQ(rows, 1U);
+}
+
 TEST(Planner, WhereOneRowExceedsTheLimitATurnTakesThoseThatCostLittleMore) {
   auto pools = pools_of(1'000);
   SequenceTable table;

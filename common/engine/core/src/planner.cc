@@ -33,6 +33,7 @@ class Planner {
  private:
   std::vector<Candidate> in_phase(Phase phase) const;
   std::vector<Candidate> decode_candidates(bool leave_room_for_prefill) const;
+  bool is_worth_trying(const StepShape& shape, Duration limit) const;
   bool gone(SequenceId id) const { return gone_.contains(id); }
   std::int64_t start_of(const Candidate& candidate) const;
   std::vector<std::int64_t> need_of(const Candidate& candidate, std::int64_t end) const;
@@ -145,8 +146,8 @@ bool Planner::make_room(SequenceId id, const Sequence& sequence) {
 /// waited longest first. Returned in order of admission.
 std::vector<Candidate> Planner::decode_candidates(bool leave_room_for_prefill) const {
   std::vector<Candidate> all = in_phase(Phase::decode);
-  const Duration limit = leave_room_for_prefill ? limits_.decode_step * decode_share_percent / 100
-                                                : limits_.decode_step;
+  Duration limit = leave_room_for_prefill ? limits_.decode_step * decode_share_percent / 100
+                                          : limits_.decode_step;
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.second->last_step() < b.second->last_step();
   });
@@ -155,13 +156,25 @@ std::vector<Candidate> Planner::decode_candidates(bool leave_room_for_prefill) c
   for (; count < all.size(); ++count) {
     StepShape trial = shape;
     trial.add(all[count].second->cached(), 1);
-    const bool too_long = rates_.predict(trial) > limit || trial.rows > limits_.token_budget;
-    if (count > 0 && too_long) break;
+    // One row reads all weights, and others beside it cost little more.
+    const Duration predicted = rates_.predict(trial);
+    if (count == 0 && predicted > limit && rates_.one_row_is_measured()) {
+      limit = predicted + predicted / 4;
+    }
+    const bool too_long = predicted > limit && !is_worth_trying(trial, limit);
+    if (count > 0 && (too_long || trial.rows > limits_.token_budget)) break;
     shape = trial;
   }
   all.resize(count);
   std::sort(all.begin(), all.end());
   return all;
+}
+
+/// More rows than were ever measured are predicted in proportion, which keeps a step that reads
+/// weights for most of its time from ever being found out: twice as many are tried once.
+bool Planner::is_worth_trying(const StepShape& shape, Duration limit) const {
+  const std::int64_t measured = rates_.measured_rows();
+  return shape.rows <= 2 * measured && rates_.predict({measured, shape.keys}) <= limit;
 }
 
 void Planner::add_decode_rows(bool leave_room_for_prefill) {
