@@ -110,7 +110,7 @@ void HandoffTable::try_place(RequestId id, Entry& entry, Instant now) {
   count_queued(entry, now);
   if (entry.decode) send_reserve(id, entry, now);
   if (!entry.prefill) return;
-  workers_.placed(*entry.prefill, need.tokens - need.cached_at(entry.prefill->node), now);
+  workers_.placed(*entry.prefill, need.left_at(entry.prefill->node), now);
   send_prefill(id, entry, now);
 }
 
@@ -123,7 +123,7 @@ bool HandoffTable::place_prefill(RequestId id, Entry& entry, Instant now) {
     return false;
   }
   count_queued(entry, now);
-  workers_.placed(*entry.prefill, need.tokens - need.cached_at(entry.prefill->node), now);
+  workers_.placed(*entry.prefill, need.left_at(entry.prefill->node), now);
   send_prefill(id, entry, now);
   return true;
 }
@@ -161,7 +161,7 @@ void HandoffTable::send_reserve(RequestId id, Entry& entry, Instant now) {
   entry.state_deadline = now + limits_.grant_wait;
   entry.facts.decode_node = entry.decode->node;
   const PlacementNeed need = need_of(entry);
-  workers_.placed(*entry.decode, need.tokens - need.cached_at(entry.decode->node), now);
+  workers_.placed(*entry.decode, need.left_at(entry.decode->node), now);
   send(*entry.decode,
        protocol::Reserve{key_of(id, entry), work_of(entry, now), in_ms(limits_.lease),
                          entry.token_of_attempt, !entry.prefill.has_value()});

@@ -121,8 +121,7 @@ std::vector<const Worker*> Workers::able_to_decode(const Digest256& fingerprint,
 
 bool Workers::may_compute(const WorkerRef& worker, const PlacementNeed& need) const {
   const std::int64_t most = find(worker.node)->info.prefill_suffix_tokens;
-  const std::int64_t suffix = need.tokens - need.cached_at(worker.node);
-  return most > 0 && suffix <= most;
+  return most > 0 && need.left_at(worker.node) <= most;
 }
 
 bool Workers::prefixes_matter() const {

@@ -32,6 +32,7 @@ class DecodeLocal : public DecodeFixture {
 };
 
 using testing::ElementsAre;
+using testing::FieldsAre;
 using testing::IsEmpty;
 
 TEST_F(DecodeLocal, AShortPromptIsOwnedAtOnceAndComputedWithoutAHandoff) {
@@ -107,12 +108,7 @@ TEST_F(DecodeLocal, MET01TellsWhereItsPromptCameFrom) {
   ask(key(2), 23);
   begin_step();
   end_step();
-  ASSERT_EQ(prompts.size(), 2U);
-  EXPECT_EQ(prompts[0].computed, 20);
-  EXPECT_EQ(prompts[0].cached, 0);
-  EXPECT_EQ(prompts[1].computed, 7);
-  EXPECT_EQ(prompts[1].cached, 16);
-  EXPECT_EQ(prompts[1].received, 0);
+  EXPECT_THAT(prompts, ElementsAre(FieldsAre(20, 0, 0), FieldsAre(7, 16, 0)));
 }
 
 TEST_F(DecodeLocal, TheFirstTokenMayBeTheLast) {

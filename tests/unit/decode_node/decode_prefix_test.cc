@@ -38,6 +38,7 @@ class DecodePrefix : public DecodeFixture {
 };
 
 using testing::ElementsAre;
+using testing::FieldsAre;
 
 TEST_F(DecodePrefix, AGrantHoldsTheWholeBlocksThatWereHandedOverBefore) {
   serve(1, 70);
@@ -55,12 +56,7 @@ TEST_F(DecodePrefix, MET01TellsWhatOfAPromptWasReceived) {
   serve(1, 70);
   grant_for(2, 70);
   verify(key(2));
-  ASSERT_EQ(prompts.size(), 2U);
-  EXPECT_EQ(prompts[0].received, 70);
-  EXPECT_EQ(prompts[0].cached, 0);
-  EXPECT_EQ(prompts[1].received, 6);
-  EXPECT_EQ(prompts[1].cached, 64);
-  EXPECT_EQ(prompts[1].computed, 0);
+  EXPECT_THAT(prompts, ElementsAre(FieldsAre(0, 0, 70), FieldsAre(0, 64, 6)));
 }
 
 TEST_F(DecodePrefix, APromptOfWholeBlocksIsHeldToItsEnd) {

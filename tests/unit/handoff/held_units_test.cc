@@ -38,6 +38,13 @@ struct HeldUnits : testing::Test {
   }
   void hand_over(const protocol::Grant& grant) {
     pair.open(grant);
+    send_all(grant);
+  }
+  void hand_over_undigested(const protocol::Grant& grant) {
+    pair.receiver.open(pair.key, grant, HandoffPair::target_blocks());
+    send_all(grant);
+  }
+  void send_all(const protocol::Grant& grant) {
     pair.send_target(grant);
     pair.run();
     pair.send_commit();
@@ -116,12 +123,7 @@ TEST_F(HeldUnits, AreReadOnceAndNotAtAllWhenTheyWereReceived) {
 }
 
 TEST_F(HeldUnits, AreDigestedBlockByBlockAndTheCommitWaitsForThem) {
-  const protocol::Grant grant = holding(2, 1);
-  pair.receiver.open(pair.key, grant, HandoffPair::target_blocks());
-  pair.send_target(grant);
-  pair.run();
-  pair.send_commit();
-  pair.run();
+  hand_over_undigested(holding(2, 1));
   EXPECT_THAT(pair.verified, IsEmpty());
   EXPECT_TRUE(pair.digest_next());
   pair.run();
@@ -133,12 +135,7 @@ TEST_F(HeldUnits, AreDigestedBlockByBlockAndTheCommitWaitsForThem) {
 }
 
 TEST_F(HeldUnits, ThatAreNotReadInTimeAreNotSaidToHaveNotArrived) {
-  const protocol::Grant grant = holding(2, 1);
-  pair.receiver.open(pair.key, grant, HandoffPair::target_blocks());
-  pair.send_target(grant);
-  pair.run();
-  pair.send_commit();
-  pair.run();
+  hand_over_undigested(holding(2, 1));
   pair.receiver.tick(pair.now + std::chrono::seconds(60));
   for (const ReceiverEffect& effect : pair.receiver.take_effects()) {
     const auto* refused = std::get_if<RefuseCommit>(&effect);

@@ -15,6 +15,10 @@ constexpr int decode_share_percent = 80;
 
 using Candidate = std::pair<SequenceId, const Sequence*>;
 
+/// A step that one row alone makes too long: it reads all weights, and others beside it come nearly
+/// for nothing.
+Duration a_little_longer(Duration one_row) { return one_row + one_row / 4; }
+
 class Planner {
  public:
   Planner(const SequenceTable& table, const kvcache::BlockPools& pools, const RateModel& rates,
@@ -156,10 +160,9 @@ std::vector<Candidate> Planner::decode_candidates(bool leave_room_for_prefill) c
   for (; count < all.size(); ++count) {
     StepShape trial = shape;
     trial.add(all[count].second->cached(), 1);
-    // One row reads all weights, and others beside it cost little more.
     const Duration predicted = rates_.predict(trial);
     if (count == 0 && predicted > limit && rates_.one_row_is_measured()) {
-      limit = predicted + predicted / 4;
+      limit = a_little_longer(predicted);
     }
     const bool too_long = predicted > limit && !is_worth_trying(trial, limit);
     if (count > 0 && (too_long || trial.rows > limits_.token_budget)) break;
@@ -196,13 +199,13 @@ std::int64_t Planner::step_rows() const {
   return flat == 0 ? limits_.token_budget : std::min(limits_.token_budget, flat);
 }
 
-/// Where one row alone exceeds the limit, a step a quarter longer than that row: what reading the
-/// weights gives nearly for nothing, so that a prompt does not take a turn for each of its rows.
+/// Where one row alone exceeds the limit, a step a little longer than it, so that a prompt does not
+/// take a turn for each of its rows.
 Duration Planner::longest_turn(std::int64_t first_position) const {
   StepShape one = decision_.step.shape;
   one.add(first_position, 1);
   const Duration shortest = rates_.predict(one);
-  return shortest > limits_.decode_step ? shortest + shortest / 4 : Duration{};
+  return shortest > limits_.decode_step ? a_little_longer(shortest) : Duration{};
 }
 
 std::int64_t Planner::rows_allowed(std::int64_t first_position, std::int64_t at_most) const {

@@ -51,6 +51,7 @@ struct PlacementNeed {
     const auto found = cached.find(node);
     return found == cached.end() ? 0 : found->second;
   }
+  std::int64_t left_at(const NodeId& node) const { return tokens - cached_at(node); }
 };
 
 /// Scores are the last report plus what this router has placed since and what no report can show

@@ -1,7 +1,9 @@
 // What the next step computes: pure functions of the sequences, the pools and the measured rates.
 //
 // Decode: every sequence that decodes has one row (continuous batching), unless the step would be
-// longer than its limit; then those that waited longest go first. Prefill: ordered by deadline,
+// longer than its limit; then those that waited longest go first. Twice the rows that were ever
+// measured are tried all the same, and where one row alone exceeds the limit, those that make the
+// step a quarter longer. Prefill: ordered by deadline,
 // then arrival; several prompts share a step, long ones are cut, and while others wait one prompt
 // gets at most half of a step's rows, so that short prompts pass a long one. Memory: when a
 // decoding sequence cannot grow, the youngest sequence that holds blocks and is younger than it is
