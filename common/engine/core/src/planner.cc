@@ -15,10 +15,6 @@ constexpr int decode_share_percent = 80;
 
 using Candidate = std::pair<SequenceId, const Sequence*>;
 
-/// A step that one row alone makes too long: it reads all weights, and others beside it come nearly
-/// for nothing.
-Duration a_little_longer(Duration one_row) { return one_row + one_row / 4; }
-
 class Planner {
  public:
   Planner(const SequenceTable& table, const kvcache::BlockPools& pools, const RateModel& rates,
@@ -37,7 +33,6 @@ class Planner {
  private:
   std::vector<Candidate> in_phase(Phase phase) const;
   std::vector<Candidate> decode_candidates(bool leave_room_for_prefill) const;
-  bool is_worth_trying(const StepShape& shape, Duration limit) const;
   bool gone(SequenceId id) const { return gone_.contains(id); }
   std::int64_t start_of(const Candidate& candidate) const;
   std::vector<std::int64_t> need_of(const Candidate& candidate, std::int64_t end) const;
@@ -147,37 +142,30 @@ bool Planner::make_room(SequenceId id, const Sequence& sequence) {
 }
 
 /// Those that decode in this step: all, or as many as the step limit allows, the ones that have
-/// waited longest first. Returned in order of admission.
+/// waited longest first. Rows that come nearly for nothing beside those already there are not cut:
+/// in turns each stream would wait longer than for one long step. Returned in order of admission.
 std::vector<Candidate> Planner::decode_candidates(bool leave_room_for_prefill) const {
   std::vector<Candidate> all = in_phase(Phase::decode);
-  Duration limit = leave_room_for_prefill ? limits_.decode_step * decode_share_percent / 100
-                                          : limits_.decode_step;
+  const Duration limit = leave_room_for_prefill
+                             ? limits_.decode_step * decode_share_percent / 100
+                             : limits_.decode_step;
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.second->last_step() < b.second->last_step();
   });
+  // Of what one row costs, nothing is known before it is measured: then one goes alone.
+  const std::int64_t uncut = rates_.one_row_is_measured() ? rates_.flat_rows() : 1;
   StepShape shape;
   std::size_t count = 0;
   for (; count < all.size(); ++count) {
     StepShape trial = shape;
     trial.add(all[count].second->cached(), 1);
-    const Duration predicted = rates_.predict(trial);
-    if (count == 0 && predicted > limit && rates_.one_row_is_measured()) {
-      limit = a_little_longer(predicted);
-    }
-    const bool too_long = predicted > limit && !is_worth_trying(trial, limit);
-    if (count > 0 && (too_long || trial.rows > limits_.token_budget)) break;
+    if (trial.rows > limits_.token_budget) break;
+    if (trial.rows > uncut && rates_.predict(trial) > limit) break;
     shape = trial;
   }
   all.resize(count);
   std::sort(all.begin(), all.end());
   return all;
-}
-
-/// More rows than were ever measured are predicted in proportion, which keeps a step that reads
-/// weights for most of its time from ever being found out: twice as many are tried once.
-bool Planner::is_worth_trying(const StepShape& shape, Duration limit) const {
-  const std::int64_t measured = rates_.measured_rows();
-  return shape.rows <= 2 * measured && rates_.predict({measured, shape.keys}) <= limit;
 }
 
 void Planner::add_decode_rows(bool leave_room_for_prefill) {
@@ -205,7 +193,7 @@ Duration Planner::longest_turn(std::int64_t first_position) const {
   StepShape one = decision_.step.shape;
   one.add(first_position, 1);
   const Duration shortest = rates_.predict(one);
-  return shortest > limits_.decode_step ? a_little_longer(shortest) : Duration{};
+  return shortest > limits_.decode_step ? shortest + shortest / 4 : Duration{};
 }
 
 std::int64_t Planner::rows_allowed(std::int64_t first_position, std::int64_t at_most) const {

@@ -102,13 +102,6 @@ void RateModel::keep_consistent(std::size_t measured) {
   }
 }
 
-std::int64_t RateModel::measured_rows() const {
-  for (std::size_t point = points; point > 0; --point) {
-    if (seconds_[point - 1] > 0) return std::int64_t{1} << (point - 1);
-  }
-  return 0;
-}
-
 std::int64_t RateModel::flat_rows() const {
   double best_rate = 0;
   std::size_t last = points;

@@ -1,15 +1,15 @@
 // What the next step computes: pure functions of the sequences, the pools and the measured rates.
 //
 // Decode: every sequence that decodes has one row (continuous batching), unless the step would be
-// longer than its limit; then those that waited longest go first. Twice the rows that were ever
-// measured are tried all the same, and where one row alone exceeds the limit, those that make the
-// step a quarter longer. Prefill: ordered by deadline,
-// then arrival; several prompts share a step, long ones are cut, and while others wait one prompt
-// gets at most half of a step's rows, so that short prompts pass a long one. Memory: when a
-// decoding sequence cannot grow, the youngest sequence that holds blocks and is younger than it is
-// preempted; if there is none it waits. A prompt starts only when all of it fits (HNG-14) beside
-// one more block for each decoding sequence, and prompts start in order. A prompt that starts takes
-// what the prefix cache holds of it and is computed from there on.
+// longer than its limit; then those that waited longest go first, but never fewer than come nearly
+// for nothing beside each other (RateModel::flat_rows). Prefill: ordered by deadline, then arrival;
+// several prompts share a step, long ones are cut, and while others wait one prompt gets at most
+// half of a step's rows, so that short prompts pass a long one; where one row alone exceeds the
+// limit, those that make the step a quarter longer. Memory: when a decoding sequence cannot grow,
+// the youngest sequence that holds blocks and is younger than it is preempted; if there is none it
+// waits. A prompt starts only when all of it fits (HNG-14) beside one more block for each decoding
+// sequence, and prompts start in order. A prompt that starts takes what the prefix cache holds of
+// it and is computed from there on.
 #pragma once
 
 #include <cstdint>

@@ -33,8 +33,6 @@ class RateModel {
   /// 5 %; while the greatest size measured is also the best, twice that. 0 when nothing is
   /// measured.
   std::int64_t flat_rows() const;
-  /// The greatest size measured; 0 when nothing is.
-  std::int64_t measured_rows() const;
   bool one_row_is_measured() const { return seconds_[0] > 0; }
 
   /// Greatest count in [0, at_most] such that `shape` with rows [first_position, + count) is
