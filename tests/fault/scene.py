@@ -31,11 +31,13 @@ def long_prompt(number: int = 0, length: int = 700) -> list[int]:
 
 
 def fault_cluster(folder, prefill: int = 1, decode: int = 1, transports: str = "shm",
-                  router_options=None, lease_s: float = NO_LEASE_S) -> Cluster:
+                  router_options=None, lease_s: float = NO_LEASE_S,
+                  cache_dtype: str = "bf16") -> Cluster:
     lease = {"lease": f"{lease_s}s"}
     return Cluster(folder, prefill=prefill, decode=decode, prefill_options=PREFILL,
                    worker_options={**lease, "cache_tokens": 16384, "transports": transports,
-                                   "no_prefix_cache": True, "drain_grace": "600s"},
+                                   "cache_dtype": cache_dtype, "no_prefix_cache": True,
+                                   "drain_grace": "600s"},
                    router_options={**lease, **ROUTER, "drain_grace": "600s",
                                    **(router_options or {})})
 

@@ -174,14 +174,25 @@ def swap_two_units(arena: Arena) -> None:
     arena.write(at, second + first)
 
 
+def change_a_scale(arena: Arena) -> None:  # COR-19
+    """One scale of the second unit of a q8_0 cache; its numbers stay as they are."""
+    numbers, scales = 16 * 64, 16 * 2 * 2  # of a head: positions × d; positions × d / 32 × bf16
+    unit_bytes = 3 * (numbers + scales)
+    at = (arena.first_used() // unit_bytes + 1) * unit_bytes + numbers
+    scale = arena.read(at, 2)
+    assert scale != b"\0\0"
+    arena.write(at, flip(scale))
+
+
 @pytest.mark.parametrize("transport", ["shm", "ucx"])
-@pytest.mark.parametrize("damage", [flip_a_bit, swap_two_units])
-def test_damaged_units_are_never_decoded_on(tmp_path, transport, damage):
+@pytest.mark.parametrize("damage, dtype", [(flip_a_bit, "bf16"), (swap_two_units, "bf16"),
+                                           (change_a_scale, "q8_0")])
+def test_damaged_units_are_never_decoded_on(tmp_path, transport, damage, dtype):
     """The units of the sender change under way, after their digests were made: its decode node is
     stopped before it can take them. They are refused, also when they are sent again."""
     prompt = long_prompt(6, 100)
     # The router waits for the stopped node as long as the damage takes.
-    with fault_cluster(tmp_path, transports=transport,
+    with fault_cluster(tmp_path, transports=transport, cache_dtype=dtype,
                        router_options={"reconnect_wait": "600s"}) as cluster:
         (prefill,), (decode,) = cluster.prefill, cluster.decode
         arena = Arena(prefill.pid)

@@ -69,7 +69,7 @@ def test_what_crossed_is_what_a_cache_of_the_prompt_is_made_of(cluster):
         assert handoff["bytes"] == units * UNIT * kv_heads * head_size * bf16_bytes
 
 
-def test_decode_computes_no_row_of_a_prompt_that_it_was_handed(cluster):
+def test_PFX05_decode_computes_no_row_of_a_prompt_that_it_was_handed(cluster):
     node = cluster.decode[0]
     before = node.metrics()
     cluster.complete(prompt_of(100), max_tokens=5, ignore_eos=True)
