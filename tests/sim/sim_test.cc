@@ -296,22 +296,25 @@ TEST(Sim, SmallPoolsOnBothSidesDoNotWaitForEachOther) {  // HNG-28
   sum_over_seeds(options);
 }
 
-/// Who waits for space at one node and gets it at another holds nobody up at the first.
+/// Who waits for space at one node and gets it at another holds nobody up at the first, and keeps
+/// no blocks at one while it asks the other.
 TEST(Sim, ASecondDecodeNodeMakesACrowdWaitLess) {
   Options options;
-  options.decode_blocks = 22;
+  options.decode_blocks = 16;
   options.prefill_blocks = 128;
   options.requests = 200;
   options.thread_latency = std::chrono::milliseconds(1);
-  options.shared_prompt_chance = 0;  // one node would keep each of them once, two twice
-  options.decode_nodes = 1;
-  const Outcome one = World(options).run();
-  options.decode_nodes = 2;
-  const Outcome two = World(options).run();
-  ASSERT_THAT(one.violations, testing::IsEmpty());
-  ASSERT_THAT(two.violations, testing::IsEmpty());
-  EXPECT_EQ(two.failed, 0);
-  EXPECT_LT(two.ended_at_s, 0.8 * one.ended_at_s);
+  double one = 0;
+  double two = 0;
+  for (options.seed = 1; options.seed <= 4; ++options.seed) {
+    for (options.decode_nodes = 1; options.decode_nodes <= 2; ++options.decode_nodes) {
+      const Outcome outcome = World(options).run();
+      ASSERT_THAT(outcome.violations, testing::IsEmpty());
+      EXPECT_EQ(outcome.failed, 0);
+      (options.decode_nodes == 1 ? one : two) += outcome.ended_at_s;
+    }
+  }
+  EXPECT_LT(two, 0.6 * one);
 }
 
 TEST(Sim, WindowsLongerAndShorterThanPromptsAreHandedOver) {

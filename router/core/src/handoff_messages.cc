@@ -88,14 +88,30 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Refused& message, I
   entry->avoid.insert(from.node);
   if (message.reason == Reason::no_space) entry->queues.insert(from);
   ++entry->attempt.decode_leg;
-  const std::optional<WorkerRef> other = workers_.place_decode(need_of(*entry), random_);
-  entry->decode = other.value_or(from);
+  entry->decode = next_decode(*entry, from, message.reason, now);
   const bool refused_before = entry->avoid.contains(entry->decode->node);
+  if (refused_before) leave_queues(id, *entry, now);
   constexpr std::int64_t shortest_ms = 10;
   constexpr std::int64_t longest_ms = 1000;
   const Duration hint =
       std::chrono::milliseconds(std::clamp(message.retry_after_ms, shortest_ms, longest_ms));
   entry->reserve_at = refused_before ? now + hint : now;
+}
+
+/// Who is asked after `from` refused. One that was not asked yet; once all have refused for space
+/// it waits at one: in the queues of several, it would keep the blocks that get free at each while
+/// it asks another. After a while it moves on, should that one never have any.
+WorkerRef HandoffTable::next_decode(Entry& entry, const WorkerRef& from, Reason reason,
+                                    Instant now) {
+  constexpr Duration longest_stay = std::chrono::seconds(2);
+  PlacementNeed need = need_of(entry);
+  const std::optional<WorkerRef> other = workers_.place_decode(need, random_);
+  const bool waits = other && need.avoid.contains(other->node) && reason == Reason::no_space;
+  if (waits && now - entry.waits_since < longest_stay) return from;
+  entry.waits_since = now;
+  if (!waits) return other.value_or(from);
+  need.avoid = {from.node};
+  return workers_.place_decode(need, random_).value_or(from);
 }
 
 void HandoffTable::on(const WorkerRef& from, const protocol::Tokens& message, Instant now) {

@@ -59,7 +59,7 @@ TEST(Planner, EarlierDeadlinesGoFirst) {
   EXPECT_EQ(decision.step.prefill[0].sequence, id);
 }
 
-TEST(Planner, NoStepWithDecodeRowsIsPlannedLongerThanItsLimit) {
+TEST(Planner, PromptsBesideStreamsMakeNoStepLongerThanItsLimit) {
   auto pools = pools_of(1'000);
   SequenceTable table;
   for (int i = 0; i < 30; ++i) add_decoding(table, pools, 10);
@@ -100,39 +100,33 @@ TEST(Planner, NewShortPromptsAtEveryStepDoNotKeepStreamsFromTheirTurns) {
   EXPECT_EQ(decoded, 5);
 }
 
-/// Rows of each of twelve decode steps of eight sequences under a limit of 75 ms.
-template <typename Took>
-std::vector<std::size_t> rows_of_steps(RateModel rates, const Took& took) {
+/// Eight streams and a prompt, on a machine where a step takes 60 ms and 5 for each row.
+StepPlan step_of_eight_streams_and_a_prompt(Duration limit) {
   auto pools = pools_of(1'000);
   SequenceTable table;
   for (int i = 0; i < 8; ++i) add_decoding(table, pools, 10);
-  PlanLimits limits = limits_of(64);
-  limits.decode_step = std::chrono::milliseconds(75);
-  std::vector<std::size_t> rows;
-  for (int i = 0; i < 12; ++i) {
-    const StepPlan step = plan_decode(table, pools, rates, limits).step;
-    rows.push_back(step.decode.size());
-    rates.observe(step.shape, std::chrono::milliseconds(took(static_cast<int>(rows.back()))));
+  add_prompt(table, 500);
+  RateModel rates;
+  for (const std::int64_t rows : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}) {
+    rates.observe({rows, 0}, std::chrono::milliseconds(60 + 5 * rows));
   }
-  return rows;
+  PlanLimits limits = limits_of(2'048);
+  limits.decode_step = limit;
+  return plan_mixed(table, pools, rates, limits).step;
 }
 
-/// Steps of many rows were never measured: the planner finds out that they cost less than turns.
-TEST(Planner, DecodeStepsThatMostlyReadWeightsGrowToAllSequences) {
-  for (const int one_row_ms : {60, 200}) {  // below and above the limit
-    RateModel rates;
-    rates.observe({1, 10}, std::chrono::milliseconds(one_row_ms));
-    const auto rows = rows_of_steps(rates, [&](int count) { return one_row_ms + 5 * count; });
-    EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end()));
-    EXPECT_EQ(rows[5], 8U) << one_row_ms;
+TEST(Planner, AllThatDecodeAreInAStepHoweverLongAndAPromptMakesItAQuarterLonger) {
+  for (const int limit_ms : {1, 75, 100}) {
+    const StepPlan step = step_of_eight_streams_and_a_prompt(std::chrono::milliseconds(limit_ms));
+    EXPECT_EQ(step.decode.size(), 8U);
+    ASSERT_EQ(step.prefill.size(), 1U);
+    EXPECT_NEAR(static_cast<double>(step.prefill[0].count), 5, 1) << limit_ms;
   }
+  const StepPlan step = step_of_eight_streams_and_a_prompt(std::chrono::milliseconds(200));
+  EXPECT_EQ(step.prefill[0].count, 16);  // of 20, whole units
 }
 
-TEST(Planner, DecodeStepsThatTakeLongerWithMoreRowsStayShort) {
-  EXPECT_EQ(rows_of_steps(RateModel(), [](int count) { return 50 * count; }).back(), 1U);
-}
-
-TEST(Planner, WhereOneRowExceedsTheLimitATurnTakesThoseThatCostLittleMore) {
+TEST(Planner, WhereStreamsExceedTheLimitAPromptGetsTheRowsThatCostLittleMore) {
   auto pools = pools_of(1'000);
   SequenceTable table;
   add_decoding(table, pools, 10);
@@ -193,9 +187,9 @@ TEST(Planner, TooManyDecodingSequencesTakeTurns) {
   SequenceTable table;
   for (int i = 0; i < 150; ++i) add_decoding(table, pools, 10);
   std::map<SequenceId, int> rows;
-  for (int step = 0; step < 4; ++step) {
-    const auto decision = plan_decode(table, pools, one_ms_a_row(), limits_of(2'048));
-    EXPECT_LE(decision.step.predicted, std::chrono::milliseconds(100));
+  for (int step = 0; step < 3; ++step) {
+    const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
+    EXPECT_LE(decision.step.decode.size(), 64U);
     ASSERT_TRUE(prepare_step(decision.step, table, pools).has_value());
     const std::uint64_t number = table.next_step();
     for (const DecodeRow& row : decision.step.decode) {
@@ -213,7 +207,7 @@ TEST(Planner, TheYoungestGivesWayWhenAnOlderOneCannotGrow) {
   const SequenceId oldest = add_decoding(table, pools, 16);
   add_decoding(table, pools, 10);
   const SequenceId youngest = add_decoding(table, pools, 10);
-  const auto decision = plan_decode(table, pools, one_ms_a_row(), limits_of(64));
+  const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
   EXPECT_EQ(decision.preempt, std::vector<SequenceId>{youngest});
   ASSERT_EQ(decision.step.decode.size(), 2u);
   EXPECT_EQ(decision.step.decode[0].sequence, oldest);
@@ -224,7 +218,7 @@ TEST(Planner, TheYoungestItselfWaitsRatherThanPreemptAnOlderOne) {
   SequenceTable table;
   const SequenceId oldest = add_decoding(table, pools, 10);
   add_decoding(table, pools, 16);
-  const auto decision = plan_decode(table, pools, one_ms_a_row(), limits_of(64));
+  const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
   EXPECT_TRUE(decision.preempt.empty());
   EXPECT_TRUE(decision.cannot_grow.empty());
   EXPECT_EQ(decision.step.decode, (std::vector<DecodeRow>{{oldest, 10}}));
@@ -237,7 +231,7 @@ TEST(Planner, NobodyIsPreemptedWhenThatWouldNotBeEnough) {
   add_decoding(table, pools, 10);
   const auto pinned = table.all().rbegin()->second.blocks().group(0).ref(0);
   pools.hold(0, pinned, kvcache::HolderKind::send_pin);
-  const auto decision = plan_decode(table, pools, one_ms_a_row(), limits_of(64));
+  const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
   EXPECT_TRUE(decision.preempt.empty());
   EXPECT_EQ(decision.step.decode.size(), 1u);
 }
@@ -246,7 +240,7 @@ TEST(Planner, ASequenceThatHasThePoolToItselfAndCannotGrowIsGivenUp) {
   auto pools = pools_of(2);
   SequenceTable table;
   const SequenceId id = add_decoding(table, pools, 32);
-  const auto decision = plan_decode(table, pools, one_ms_a_row(), limits_of(64));
+  const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
   EXPECT_EQ(decision.cannot_grow, std::vector<SequenceId>{id});
   EXPECT_TRUE(decision.step.empty());
 }

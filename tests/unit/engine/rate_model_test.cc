@@ -78,6 +78,33 @@ TEST(RateModel, OneOutlierDoesNotTurnThePlanOver) {
   EXPECT_LE(seconds(model.predict(shape)), 2.01 * before);
 }
 
+/// Steps of sizes that are planned by what was measured of them.
+TEST(RateModel, ASizeThatWasMeasuredBadOnceIsTriedAgain) {
+  RateModel model;
+  const auto step = [](std::int64_t rows) { return std::chrono::milliseconds(100 + rows); };
+  for (const std::int64_t rows : {8, 16}) model.observe({rows, 0}, step(rows));
+  model.observe({32, 0}, std::chrono::seconds(1));  // a neighbour
+  EXPECT_LT(model.flat_rows(), 32);
+  int steps = 0;
+  for (; model.flat_rows() < 64 && steps < 1'000; ++steps) {
+    const std::int64_t rows = model.flat_rows();
+    model.observe({rows, 0}, step(rows));
+  }
+  EXPECT_LT(steps, 200);
+}
+
+TEST(RateModel, ASizeThatGainsNothingIsSeldomTried) {
+  RateModel model;
+  int larger = 0;
+  for (int i = 0; i < 1'000; ++i) {
+    const std::int64_t rows = std::max<std::int64_t>(model.flat_rows(), 16);
+    larger += rows > 16 ? 1 : 0;
+    model.observe({rows, 0}, std::chrono::milliseconds(5 * rows));
+  }
+  EXPECT_GT(larger, 0);
+  EXPECT_LT(larger, 100);
+}
+
 TEST(RateModel, AStaleMeasurementOfASizeThatIsNoLongerPlannedGivesWay) {
   RateModel model;
   StepShape large;

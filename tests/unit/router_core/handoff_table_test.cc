@@ -3,17 +3,7 @@
 namespace baton::router {
 namespace {
 
-class Table : public TableFixture {
- protected:
-  Table() {
-    up("p0");
-    up("d0");
-    id = submit();
-    key = {id, {1, 1}};
-  }
-  RequestId id;
-  protocol::AttemptKey key;
-};
+using Table = OneRequest;
 
 // ---- the ordinary life of a request ----
 
@@ -317,72 +307,6 @@ TEST_F(Table, RefusalsInARowWithoutATokenEndTheRequest) {
   }
   EXPECT_EQ(failure(id), Reason::overloaded);
   EXPECT_EQ(attempts.size(), 2U);
-}
-
-TEST_F(Table, ADecodeWorkerWithoutSpaceIsAskedAgainAfterItsHint) {
-  say("d0", protocol::Refused{key, Reason::no_space, "", 50});
-  pass(milliseconds(49));
-  EXPECT_EQ(count<protocol::Reserve>("d0"), 1U);
-  pass(milliseconds(1));
-  EXPECT_EQ(last<protocol::Reserve>("d0").key.attempt, (Attempt{1, 2}));
-  EXPECT_EQ(count<protocol::Prefill>("p0"), 1U);
-}
-
-TEST_F(Table, AGrantThatWasTakenBackIsAskedForAgainWithAnotherTarget) {
-  say("d0", protocol::Granted{key, grant()});
-  EXPECT_FALSE(last<protocol::Reserve>("d0").prompt_ready);
-  say("d0", protocol::Refused{key, Reason::no_space, "for another", 50});
-  say("p0", tokens(key, 0, {20}));
-  pass(milliseconds(50));
-  const auto again = last<protocol::Reserve>("d0");
-  EXPECT_EQ(again.key.attempt, (Attempt{1, 2}));
-  EXPECT_TRUE(again.prompt_ready);
-  say("d0", protocol::Granted{again.key, grant()});
-  EXPECT_EQ(last<protocol::Target>("p0").key, again.key);
-  EXPECT_TRUE(attempts.empty());
-}
-
-TEST_F(Table, TwoFullDecodeWorkersAreNotAskedInTurnsWithoutAPause) {
-  up("d1");
-  say("d0", protocol::Refused{key, Reason::no_space, "", 50});
-  pass(milliseconds(1));
-  EXPECT_EQ(count<protocol::Reserve>("d1"), 1U);  // the other one at once
-  say("d1", protocol::Refused{{id, {1, 2}}, Reason::no_space, "", 50});
-  pass(milliseconds(20));
-  EXPECT_EQ(count<protocol::Reserve>("d0") + count<protocol::Reserve>("d1"), 2U);
-  pass(milliseconds(30));
-  EXPECT_EQ(count<protocol::Reserve>("d0") + count<protocol::Reserve>("d1"), 3U);
-}
-
-TEST_F(Table, AGrantOfOneDecodeWorkerEndsTheWaitForSpaceOnTheOthers) {
-  up("d1");
-  say("d0", protocol::Refused{key, Reason::no_space, "", 50});
-  pass(milliseconds(1));
-  const protocol::AttemptKey second{id, {1, 2}};
-  ASSERT_EQ(node_of<protocol::Reserve>(id), "d1");
-  EXPECT_EQ(count<protocol::Cancel>("d0"), 0U);  // it keeps its place there
-  say("d1", protocol::Granted{second, grant()});
-  EXPECT_EQ(last<protocol::Cancel>("d0").key, second);
-  EXPECT_EQ(count<protocol::Cancel>("d1"), 0U);
-}
-
-TEST_F(Table, ARequestThatEndsWaitsForSpaceNowhere) {
-  up("d1");
-  say("d0", protocol::Refused{key, Reason::no_space, "", 50});
-  pass(milliseconds(1));
-  drop(id);
-  EXPECT_EQ(count<protocol::Cancel>("d0"), 1U);
-  EXPECT_EQ(count<protocol::Cancel>("d1"), 1U);
-}
-
-TEST_F(Table, WantOfSpaceEndsInATypedError) {  // HNG-28
-  std::uint32_t leg = 1;
-  for (int i = 0; i < 31 && ends.empty(); ++i) {
-    say("d0", protocol::Refused{{id, {1, leg++}}, Reason::no_space, "", 1000});
-    pass(seconds(1));
-  }
-  EXPECT_EQ(failure(id), Reason::overloaded);
-  EXPECT_EQ(count<protocol::Cancel>("p0"), 1U);
 }
 
 TEST_F(Table, AFailedHandoffTakesANewDecodeLegAndKeepsThePrompt) {

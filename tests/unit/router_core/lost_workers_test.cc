@@ -4,17 +4,7 @@
 namespace baton::router {
 namespace {
 
-class LostWorkers : public TableFixture {
- protected:
-  LostWorkers() {
-    up("p0");
-    up("d0");
-    id = submit();
-    key = {id, {1, 1}};
-  }
-  RequestId id;
-  protocol::AttemptKey key;
-};
+using LostWorkers = OneRequest;
 
 TEST_F(LostWorkers, ALostDecodeWorkerRaisesTheDecodeLegOnly) {
   up("d1");

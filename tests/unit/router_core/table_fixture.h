@@ -174,4 +174,17 @@ class TableFixture : public testing::Test {
   std::vector<Reason> attempts;
 };
 
+/// A request that was placed on p0 and d0.
+class OneRequest : public TableFixture {
+ protected:
+  OneRequest() {
+    up("p0");
+    up("d0");
+    id = submit();
+    key = {id, {1, 1}};
+  }
+  RequestId id;
+  protocol::AttemptKey key;
+};
+
 }  // namespace baton::router

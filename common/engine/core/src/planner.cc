@@ -10,8 +10,6 @@ namespace {
 
 // Chunks end at multiples of this where they can: whole units leave for the decode node at once.
 constexpr std::int64_t chunk_alignment = 16;
-// While prompts wait beside decode rows, decode rows alone fill at most so much of the step limit.
-constexpr int decode_share_percent = 80;
 
 using Candidate = std::pair<SequenceId, const Sequence*>;
 
@@ -23,7 +21,7 @@ class Planner {
     for (int g = 0; g < pools.groups(); ++g) free_.push_back(pools.available_blocks(g));
   }
 
-  void add_decode_rows(bool leave_room_for_prefill);
+  void add_decode_rows();
   void add_prefill_rows();
   /// So many that decode wait for this step: it is as short, and leaves them as many blocks, as if
   /// they were in it.
@@ -32,7 +30,7 @@ class Planner {
 
  private:
   std::vector<Candidate> in_phase(Phase phase) const;
-  std::vector<Candidate> decode_candidates(bool leave_room_for_prefill) const;
+  std::vector<Candidate> decode_candidates() const;
   bool gone(SequenceId id) const { return gone_.contains(id); }
   std::int64_t start_of(const Candidate& candidate) const;
   std::vector<std::int64_t> need_of(const Candidate& candidate, std::int64_t end) const;
@@ -43,7 +41,7 @@ class Planner {
   void preempt(SequenceId id, const Sequence& sequence);
 
   std::int64_t step_rows() const;
-  Duration longest_turn(std::int64_t first_position) const;
+  Duration longest_shared_step(std::int64_t first_position) const;
   std::int64_t rows_allowed(std::int64_t first_position, std::int64_t at_most) const;
   std::int64_t fitting_chunk(const Candidate& candidate, std::int64_t count,
                              std::int64_t keep_free);
@@ -59,6 +57,7 @@ class Planner {
   std::vector<std::int64_t> free_;           // blocks per group that the plan has not used yet
   std::map<SequenceId, std::int64_t> hits_;  // cached prefixes of those that may start
   std::set<SequenceId> gone_;                // preempted or given up by this plan
+  StepShape decode_shape_;                   // of the rows that decode in this step
   std::int64_t waiting_ = 0;                 // rows that decode, but not in this step
   PlanDecision decision_;
 };
@@ -141,35 +140,22 @@ bool Planner::make_room(SequenceId id, const Sequence& sequence) {
   return try_take({id, &sequence}, end, 0);
 }
 
-/// Those that decode in this step: all, or as many as the step limit allows, the ones that have
-/// waited longest first. Rows that come nearly for nothing beside those already there are not cut:
-/// in turns each stream would wait longer than for one long step. Returned in order of admission.
-std::vector<Candidate> Planner::decode_candidates(bool leave_room_for_prefill) const {
+/// Those that decode in this step, in order of admission: all, or of more than a step may have
+/// those that have waited longest. A limit of time does not cut them: in turns each would wait for
+/// several steps that read all weights instead of one.
+std::vector<Candidate> Planner::decode_candidates() const {
   std::vector<Candidate> all = in_phase(Phase::decode);
-  const Duration limit = leave_room_for_prefill
-                             ? limits_.decode_step * decode_share_percent / 100
-                             : limits_.decode_step;
+  if (std::ssize(all) <= limits_.token_budget) return all;
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.second->last_step() < b.second->last_step();
   });
-  // Of what one row costs, nothing is known before it is measured: then one goes alone.
-  const std::int64_t uncut = rates_.one_row_is_measured() ? rates_.flat_rows() : 1;
-  StepShape shape;
-  std::size_t count = 0;
-  for (; count < all.size(); ++count) {
-    StepShape trial = shape;
-    trial.add(all[count].second->cached(), 1);
-    if (trial.rows > limits_.token_budget) break;
-    if (trial.rows > uncut && rates_.predict(trial) > limit) break;
-    shape = trial;
-  }
-  all.resize(count);
+  all.resize(static_cast<std::size_t>(limits_.token_budget));
   std::sort(all.begin(), all.end());
   return all;
 }
 
-void Planner::add_decode_rows(bool leave_room_for_prefill) {
-  for (const auto& [id, sequence] : decode_candidates(leave_room_for_prefill)) {
+void Planner::add_decode_rows() {
+  for (const auto& [id, sequence] : decode_candidates()) {
     if (gone(id)) continue;
     if (!pools_.could_fit(sequence->cached() + 1, 1)) {
       give_up(id);
@@ -178,6 +164,7 @@ void Planner::add_decode_rows(bool leave_room_for_prefill) {
       decision_.step.shape.add(sequence->cached(), 1);
     }
   }
+  decode_shape_ = decision_.step.shape;
 }
 
 /// Most rows of this step, prefill rows and decode rows together.
@@ -187,20 +174,21 @@ std::int64_t Planner::step_rows() const {
   return flat == 0 ? limits_.token_budget : std::min(limits_.token_budget, flat);
 }
 
-/// Where one row alone exceeds the limit, a step a little longer than it, so that a prompt does not
-/// take a turn for each of its rows.
-Duration Planner::longest_turn(std::int64_t first_position) const {
-  StepShape one = decision_.step.shape;
-  one.add(first_position, 1);
-  const Duration shortest = rates_.predict(one);
-  return shortest > limits_.decode_step ? shortest + shortest / 4 : Duration{};
+/// Of a step with a prompt's rows that others wait for. Where what it has at the least comes near
+/// to the limit, it may be a quarter longer than that, so that a prompt does not take a step or a
+/// turn for each of its rows.
+Duration Planner::longest_shared_step(std::int64_t first_position) const {
+  StepShape least = decode_shape_;
+  if (least.rows == 0) least.add(first_position, 1);
+  const Duration shortest = rates_.predict(least);
+  return std::max(limits_.decode_step, shortest + shortest / 4);
 }
 
 std::int64_t Planner::rows_allowed(std::int64_t first_position, std::int64_t at_most) const {
-  const bool decodes = waiting_ > 0 || !decision_.step.decode.empty();
+  const bool decodes = waiting_ > 0 || decode_shape_.rows > 0;
   const Duration by_layers = limits_.layer * limits_.layers;
-  Duration limit = decodes ? std::min(limits_.decode_step, by_layers) : by_layers;
-  if (waiting_ > 0) limit = std::max(limit, longest_turn(first_position));
+  const Duration limit =
+      decodes ? std::min(longest_shared_step(first_position), by_layers) : by_layers;
   const std::int64_t rows =
       rates_.rows_within(decision_.step.shape, first_position, at_most, limit);
   // A step with nothing else in it makes progress whatever it is predicted to take.
@@ -331,18 +319,11 @@ PlanDecision plan_prefill(const SequenceTable& table, const kvcache::BlockPools&
   return planner.finish();
 }
 
-PlanDecision plan_decode(const SequenceTable& table, const kvcache::BlockPools& pools,
-                         const RateModel& rates, const PlanLimits& limits) {
-  Planner planner(table, pools, rates, limits);
-  planner.add_decode_rows(false);
-  return planner.finish();
-}
-
 PlanDecision plan_mixed(const SequenceTable& table, const kvcache::BlockPools& pools,
                         const RateModel& rates, const PlanLimits& limits) {
   const bool prefills = any_prefill(table);
   Planner planner(table, pools, rates, limits);
-  planner.add_decode_rows(prefills);
+  planner.add_decode_rows();
   planner.add_prefill_rows();
   PlanDecision together = planner.finish();
   const bool is_shut_out = prefills && together.step.prefill.empty() && table.decoded_last();

@@ -15,6 +15,10 @@ constexpr double correction = 0.3;
 // One measurement changes no part by more than this factor.
 constexpr double largest_change = 2.0;
 constexpr double flat_gain = 1.05;
+// What the next larger size is hoped to gain, just enough to be planned again, and how much of the
+// way to that hope one measurement goes: it is tried again after some dozens.
+constexpr double hoped_gain = 1.06;
+constexpr double hope = 0.03;
 
 double rows_at(std::size_t point) { return static_cast<double>(std::int64_t{1} << point); }
 
@@ -89,6 +93,15 @@ void RateModel::observe(const StepShape& shape, Duration took) {
   seconds_[nearest] = corrected(seconds_[nearest], seconds_[nearest] * error * rows_part / norm);
   if (keys_part > 0) per_key_ = corrected(per_key_, per_key_ * error * keys_part / norm);
   keep_consistent(nearest);
+  hope_for_larger(nearest);
+}
+
+void RateModel::hope_for_larger(std::size_t measured) {
+  std::size_t next = measured + 1;
+  while (next < points && seconds_[next] == 0) ++next;
+  if (next == points) return;
+  const double hoped = seconds_[measured] * rows_at(next) / rows_at(measured) / hoped_gain;
+  if (hoped < seconds_[next]) seconds_[next] += hope * (hoped - seconds_[next]);
 }
 
 /// More rows cost at least as much, and at most in proportion: a size that is no longer planned

@@ -80,6 +80,7 @@ class HandoffTable {
     Instant state_deadline;
     std::optional<Instant> reserve_at;   ///< a refused reservation is repeated then
     std::optional<Instant> short_since;  ///< first refusal for want of space
+    Instant waits_since;                 ///< at the decode worker that is asked for space
     std::optional<Instant> ended_at;     ///< finished by the decode node, waits for facts only
     protocol::FinishReason finish = protocol::FinishReason::stop;
     std::optional<Instant> lost_since;  ///< lacks a worker, and nobody else can take over
@@ -125,6 +126,7 @@ class HandoffTable {
   void take_over_if_possible(RequestId id, Entry& entry, Instant now);
   void worker_lost(RequestId id, Entry& entry, const WorkerRef& worker, bool for_good, Instant now);
   PlacementNeed need_of(const Entry& entry) const;
+  WorkerRef next_decode(Entry& entry, const WorkerRef& from, Reason reason, Instant now);
   std::vector<RequestId> ids() const;
   void repeat_to(const WorkerRef& worker, RequestId id, Entry& entry, Instant now);
   void check_deadlines(RequestId id, Entry& entry, Instant now);

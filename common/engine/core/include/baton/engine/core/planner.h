@@ -1,15 +1,14 @@
 // What the next step computes: pure functions of the sequences, the pools and the measured rates.
 //
-// Decode: every sequence that decodes has one row (continuous batching), unless the step would be
-// longer than its limit; then those that waited longest go first, but never fewer than come nearly
-// for nothing beside each other (RateModel::flat_rows). Prefill: ordered by deadline, then arrival;
-// several prompts share a step, long ones are cut, and while others wait one prompt gets at most
-// half of a step's rows, so that short prompts pass a long one; where one row alone exceeds the
-// limit, those that make the step a quarter longer. Memory: when a decoding sequence cannot grow,
-// the youngest sequence that holds blocks and is younger than it is preempted; if there is none it
-// waits. A prompt starts only when all of it fits (HNG-14) beside one more block for each decoding
-// sequence, and prompts start in order. A prompt that starts takes what the prefix cache holds of
-// it and is computed from there on.
+// Decode: every sequence that decodes has one row (continuous batching); of more than a step may
+// have, those that waited longest go first. Prefill: ordered by deadline, then arrival; several
+// prompts share a step, long ones are cut, and while others wait one prompt gets at most half of a
+// step's rows, so that short prompts pass a long one. Beside rows that decode, prompts get what the
+// step limit leaves, and at least a quarter of what those rows take; where that is no row, the two
+// take turns. Memory: when a decoding sequence cannot grow, the youngest sequence that holds blocks
+// and is younger than it is preempted; if there is none it waits. A prompt starts only when all of
+// it fits (HNG-14) beside one more block for each decoding sequence, and prompts start in order. A
+// prompt that starts takes what the prefix cache holds of it and is computed from there on.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +29,9 @@ struct PlanLimits {
   std::int64_t token_budget = 2048;  ///< most rows of a step
   /// Most rows of one sequence's chunk; the tests' way to force chunks.
   std::int64_t chunk_rows = 2048;
-  Duration decode_step = std::chrono::milliseconds(100);  ///< steps with decode rows
-  Duration layer = std::chrono::milliseconds(100);        ///< one layer of any step
+  /// A step with rows of prompts that rows which decode are in or wait for.
+  Duration decode_step = std::chrono::milliseconds(100);
+  Duration layer = std::chrono::milliseconds(100);  ///< one layer of any step
   int layers = 1;
 };
 
@@ -46,10 +46,6 @@ struct PlanDecision {
 /// Prefill rows only: the prefill node's plan.
 PlanDecision plan_prefill(const SequenceTable& table, const kvcache::BlockPools& pools,
                           const RateModel& rates, const PlanLimits& limits);
-
-/// Decode rows only.
-PlanDecision plan_decode(const SequenceTable& table, const kvcache::BlockPools& pools,
-                         const RateModel& rates, const PlanLimits& limits);
 
 /// Decode rows, then prefill chunks in what the decode step limit leaves: the decode node's plan
 /// (its prefills are recomputed victims and local prompts) and that of one process alone. Where the

@@ -26,14 +26,15 @@ class RateModel {
   explicit RateModel(const Prior& prior);
 
   Duration predict(const StepShape& shape) const;
-  /// A step of this shape took so long. Shapes without rows are ignored.
+  /// A step of this shape took so long. Shapes without rows are ignored. The next larger size is
+  /// hoped to be a little better than it was, so that one bad measurement does not keep it from
+  /// being planned for ever.
   void observe(const StepShape& shape, Duration took);
 
   /// The number of rows from which more rows a step raise the measured rows per second by less than
   /// 5 %; while the greatest size measured is also the best, twice that. 0 when nothing is
   /// measured.
   std::int64_t flat_rows() const;
-  bool one_row_is_measured() const { return seconds_[0] > 0; }
 
   /// Greatest count in [0, at_most] such that `shape` with rows [first_position, + count) is
   /// predicted within `limit`.
@@ -45,6 +46,7 @@ class RateModel {
   static constexpr std::size_t points = 16;
 
   void keep_consistent(std::size_t measured);
+  void hope_for_larger(std::size_t measured);
   double rows_seconds(double rows) const;
   /// Seconds at a point, from the nearest measured points.
   double point_seconds(std::size_t point) const;

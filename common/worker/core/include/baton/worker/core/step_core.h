@@ -64,7 +64,10 @@ class StepCore : public NodeCore {
   const engine::StepPlan& step() const { return step_; }
   /// Returns the step that was under way.
   engine::StepPlan end_step();
-  void observe(const engine::StepEvents& events) { rates_.observe(events.shape, events.took); }
+  void observe(const engine::StepEvents& events) {
+    // Rows that left it under way make a step shorter than its shape says.
+    if (events.cancelled.empty()) rates_.observe(events.shape, events.took);
+  }
 
   // ---- blocks that the transport uses, by source or grant ----
   void pin(std::uint64_t handle, const kvcache::SequenceBlocks& blocks);
