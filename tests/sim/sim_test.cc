@@ -289,11 +289,12 @@ TEST(Sim, SmallPoolsOnBothSidesDoNotWaitForEachOther) {  // HNG-28
   Options options;
   options.prefill_blocks = 24;
   options.decode_blocks = 22;
-  options.decode_nodes = 1;
   options.routers = 2;
   options.requests = 300;
   options.thread_latency = std::chrono::milliseconds(1);
-  sum_over_seeds(options);
+  for (options.decode_nodes = 1; options.decode_nodes <= 2; ++options.decode_nodes) {
+    sum_over_seeds(options);
+  }
 }
 
 /// Who waits for space at one node and gets it at another holds nobody up at the first, and keeps

@@ -172,7 +172,7 @@ Result<void> WorkerProcess::assemble(LoadedModel model) {
   limits.plan.chunk_rows = config_.sequential_prefill ? 1 : config_.chunk_rows;
   limits.plan.layers = model_->model->config().layers;
   const bool limited = config_.step_budget > Duration{};
-  limits.plan.decode_step =
+  limits.plan.shared_step =
       limited ? config_.step_budget * planned_percent / 100 : engine::PlanLimits::no_limit;
   limits.end_ids = model_->end_ids;
   limits.prefix_cache = config_.prefix_cache;

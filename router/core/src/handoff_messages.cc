@@ -61,6 +61,7 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Granted& message, I
   if (!entry->prefill && !place_prefill(id, *entry, now)) return;
   entry->grant = message.grant;
   entry->short_since.reset();
+  entry->waits_at.reset();
   leave_queues(id, *entry, now);
   if (entry->state == State::placed) entry->state = State::prefilling;
   entry->state_deadline = now + limits_.handoff_wait;
@@ -86,11 +87,12 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Refused& message, I
   forget_grant(*entry);
   entry->short_since = entry->short_since.value_or(now);
   entry->avoid.insert(from.node);
-  if (message.reason == Reason::no_space) entry->queues.insert(from);
   ++entry->attempt.decode_leg;
   entry->decode = next_decode(*entry, from, message.reason, now);
   const bool refused_before = entry->avoid.contains(entry->decode->node);
   if (refused_before) leave_queues(id, *entry, now);
+  const bool keeps_place = !refused_before || entry->decode == from;
+  if (message.reason == Reason::no_space && keeps_place) entry->queues.insert(from);
   constexpr std::int64_t shortest_ms = 10;
   constexpr std::int64_t longest_ms = 1000;
   const Duration hint =
@@ -98,20 +100,29 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Refused& message, I
   entry->reserve_at = refused_before ? now + hint : now;
 }
 
-/// Who is asked after `from` refused. One that was not asked yet; once all have refused for space
-/// it waits at one: in the queues of several, it would keep the blocks that get free at each while
-/// it asks another. After a while it moves on, should that one never have any.
+/// Who is asked after `from` refused: one that was not asked yet. Once all have refused for space
+/// it waits at one. In the queues of several, it would keep the blocks that get free at each while
+/// it asks another; and a queue that it leaves for another forgets how long it has waited. So it
+/// moves only to one that says it has room, or when half of its time is over.
 WorkerRef HandoffTable::next_decode(Entry& entry, const WorkerRef& from, Reason reason,
                                     Instant now) {
-  constexpr Duration longest_stay = std::chrono::seconds(2);
+  constexpr Duration report_age = std::chrono::milliseconds(500);
   PlacementNeed need = need_of(entry);
-  const std::optional<WorkerRef> other = workers_.place_decode(need, random_);
-  const bool waits = other && need.avoid.contains(other->node) && reason == Reason::no_space;
-  if (waits && now - entry.waits_since < longest_stay) return from;
-  entry.waits_since = now;
-  if (!waits) return other.value_or(from);
+  const WorkerRef untried = workers_.place_decode(need, random_).value_or(from);
+  if (!need.avoid.contains(untried.node)) return untried;
   need.avoid = {from.node};
-  return workers_.place_decode(need, random_).value_or(from);
+  const WorkerRef other = workers_.place_decode(need, random_).value_or(from);
+  if (reason != Reason::no_space) return other;
+  if (entry.waits_at != from) {
+    // Where the last refusal came from: others that wait were spread by their first choice.
+    entry.waits_at = from;
+    entry.waits_since = now;
+    return from;
+  }
+  const Duration stay = now - entry.waits_since;
+  const bool moves = stay >= limits_.space_wait / 2 ||
+                     (stay >= report_age && workers_.says_it_has_room(other, need));
+  return moves ? other : from;
 }
 
 void HandoffTable::on(const WorkerRef& from, const protocol::Tokens& message, Instant now) {

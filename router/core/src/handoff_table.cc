@@ -457,11 +457,9 @@ void HandoffTable::let_go(RequestId id, Entry& entry, Instant now) {
 
 /// A place in the queue of a worker that is not wanted any more keeps all later requests there out.
 void HandoffTable::leave_queues(RequestId id, Entry& entry, Instant now) {
-  std::erase_if(entry.queues, [&](const WorkerRef& worker) {
-    if (worker == entry.decode) return false;
-    owe(worker, protocol::Cancel{key_of(id, entry)}, now);
-    return true;
-  });
+  for (const WorkerRef& worker : std::exchange(entry.queues, {})) {
+    if (worker != entry.decode) owe(worker, protocol::Cancel{key_of(id, entry)}, now);
+  }
 }
 
 void HandoffTable::owe(const WorkerRef& worker, const protocol::Cancel& cancel, Instant now) {

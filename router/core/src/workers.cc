@@ -94,6 +94,12 @@ bool Workers::holds(const Worker& worker, const PlacementNeed& need) {
   return worker.info.cache_tokens == 0 || positions <= worker.info.cache_tokens;
 }
 
+bool Workers::says_it_has_room(const WorkerRef& worker, const PlacementNeed& need) const {
+  const Worker* found = find(worker.node);
+  return found != nullptr &&
+         found->load.free_tokens - pending(worker.node) > need.left_at(worker.node);
+}
+
 std::vector<const Worker*> Workers::able(Role role, const Digest256& fingerprint,
                                          const PlacementNeed& need) const {
   std::vector<const Worker*> out;

@@ -78,7 +78,7 @@ TEST(Planner, NewShortPromptsAtEveryStepDoNotKeepStreamsFromTheirTurns) {
   SequenceTable table;
   const SequenceId decoding = add_decoding(table, pools, 10);
   PlanLimits limits = limits_of(64);
-  limits.decode_step = std::chrono::microseconds(1500);  // one row takes a millisecond
+  limits.shared_step = std::chrono::microseconds(1500);  // one row takes a millisecond
   int decoded = 0;
   for (int i = 0; i < 10; ++i) {
     const SequenceId prompt = add_prompt(table, 1);
@@ -111,7 +111,7 @@ StepPlan step_of_eight_streams_and_a_prompt(Duration limit) {
     rates.observe({rows, 0}, std::chrono::milliseconds(60 + 5 * rows));
   }
   PlanLimits limits = limits_of(2'048);
-  limits.decode_step = limit;
+  limits.shared_step = limit;
   return plan_mixed(table, pools, rates, limits).step;
 }
 
@@ -123,7 +123,50 @@ TEST(Planner, AllThatDecodeAreInAStepHoweverLongAndAPromptMakesItAQuarterLonger)
     EXPECT_NEAR(static_cast<double>(step.prefill[0].count), 5, 1) << limit_ms;
   }
   const StepPlan step = step_of_eight_streams_and_a_prompt(std::chrono::milliseconds(200));
-  EXPECT_EQ(step.prefill[0].count, 16);  // of 20, whole units
+  EXPECT_NEAR(static_cast<double>(step.prefill[0].count), 20, 1);
+}
+
+/// Streams that take all of the limit, and no step that was ever larger: a prompt's rows grow.
+TEST(Planner, APromptBesideStreamsFindsOutWhatMoreRowsCost) {
+  auto pools = pools_of(1'000);
+  SequenceTable table;
+  for (int i = 0; i < 8; ++i) add_decoding(table, pools, 10);
+  add_prompt(table, 500);
+  RateModel rates;
+  const auto took = [](std::int64_t rows) {
+    return std::chrono::milliseconds(99) + std::chrono::microseconds(100) * rows;
+  };
+  for (const std::int64_t rows : {1, 2, 4, 8}) rates.observe({rows, 0}, took(rows));
+  PlanLimits limits = limits_of(2'048);
+  limits.shared_step = std::chrono::milliseconds(75);
+  for (int i = 0; i < 8; ++i) {
+    const StepPlan step = plan_mixed(table, pools, rates, limits).step;
+    rates.observe(step.shape, took(step.shape.rows));
+  }
+  EXPECT_GT(plan_mixed(table, pools, rates, limits).step.shape.rows, 100);
+}
+
+TEST(Planner, NoLayerOfADecodeStepIsPlannedLongerThanItsLimit) {
+  auto pools = pools_of(1'000);
+  SequenceTable table;
+  for (int i = 0; i < 300; ++i) add_decoding(table, pools, 10);
+  PlanLimits limits = limits_of(2'048);
+  limits.layers = 2;
+  const StepPlan step = plan_mixed(table, pools, one_ms_a_row(), limits).step;
+  EXPECT_LE(step.predicted, std::chrono::milliseconds(200));
+  EXPECT_GE(step.decode.size(), 190U);
+}
+
+/// Twenty tokens behind nine hundred, where time allows few rows a step.
+TEST(Planner, AShortPromptBesideStreamsIsNotHeldUpByALongOne) {
+  auto pools = pools_of(1'000);
+  SequenceTable table;
+  for (int i = 0; i < 30; ++i) add_decoding(table, pools, 10);
+  add_prompt(table, 900);
+  const SequenceId short_one = add_prompt(table, 20);
+  const StepPlan step = plan_mixed(table, pools, one_ms_a_row(), limits_of(2'048)).step;
+  ASSERT_EQ(step.prefill.size(), 2U);
+  EXPECT_EQ(step.prefill[1], (PrefillRows{short_one, 0, 20}));
 }
 
 TEST(Planner, WhereStreamsExceedTheLimitAPromptGetsTheRowsThatCostLittleMore) {
@@ -135,7 +178,7 @@ TEST(Planner, WhereStreamsExceedTheLimitAPromptGetsTheRowsThatCostLittleMore) {
   weights_bound.observe({1, 0}, std::chrono::milliseconds(10));
   weights_bound.observe({64, 0}, std::chrono::milliseconds(11));
   PlanLimits limits = limits_of(64);
-  limits.decode_step = std::chrono::milliseconds(5);
+  limits.shared_step = std::chrono::milliseconds(5);
   table.prepared_step(true);
   const StepPlan step = plan_mixed(table, pools, weights_bound, limits).step;
   ASSERT_EQ(step.prefill.size(), 1U);
@@ -149,26 +192,26 @@ TEST(Planner, WhereDecodingLeavesNoTimePromptsTakeTurnsWithIt) {
   const SequenceId decoding = add_decoding(table, pools, 10);
   const SequenceId prompt = add_prompt(table, 100);
   PlanLimits limits = limits_of(64);
-  limits.decode_step = std::chrono::microseconds(1500);  // one row takes a millisecond
+  limits.shared_step = std::chrono::microseconds(1500);  // one row takes a millisecond
   int prefill_steps = 0;
-  int decode_steps = 0;
+  int shared_steps = 0;
   for (int i = 0; i < 10; ++i) {
     const StepPlan step = plan_mixed(table, pools, one_ms_a_row(), limits).step;
     ASSERT_TRUE(prepare_step(step, table, pools).has_value());
-    EXPECT_LE(step.predicted, limits.decode_step);
+    EXPECT_LE(step.predicted, limits.shared_step);
     const std::uint64_t number = table.next_step();
     if (!step.prefill.empty()) {
       ++prefill_steps;
       EXPECT_EQ(step.prefill[0].sequence, prompt);
       table.find(prompt)->advance(step.prefill[0].count, number, pools);
     } else {
-      ++decode_steps;
+      ++shared_steps;
       table.find(decoding)->advance(1, number, pools);
       table.find(decoding)->append(99);
     }
   }
   EXPECT_EQ(prefill_steps, 5);
-  EXPECT_EQ(decode_steps, 5);
+  EXPECT_EQ(shared_steps, 5);
 }
 
 TEST(Planner, ALayerIsNeverPlannedLongerThanItsLimit) {

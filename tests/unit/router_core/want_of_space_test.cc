@@ -72,24 +72,60 @@ TEST_F(WantOfSpace, OfLongDurationEndsInATypedError) {  // HNG-28
   EXPECT_EQ(count<protocol::Cancel>("p0"), 1U);
 }
 
-/// In two queues it would keep the blocks that get free at each while it asks the other.
-TEST_F(WantOfSpace, OnceAllHaveRefusedItWaitsAtOneAndMovesOnAfterAWhile) {
-  up("d1");
-  say("d0", protocol::Refused{key, Reason::no_space, "", 500});
-  pass(milliseconds(1));
-  std::uint32_t leg = 2;
-  const auto refuse = [&] {
-    say("d1", protocol::Refused{{id, {1, leg++}}, Reason::no_space, "", 500});
-  };
-  refuse();
-  EXPECT_EQ(last<protocol::Cancel>("d0").key.request, id);
-  for (int i = 1; i <= 4; ++i) {
-    pass(milliseconds(500));
-    EXPECT_EQ(count<protocol::Reserve>("d1"), static_cast<std::size_t>(1 + i));
+/// d0 and d1 have refused, and the request waits at d1.
+class WaitsAtOne : public WantOfSpace {
+ protected:
+  WaitsAtOne() {
+    up("d1");
+    report("d0", 0);
+    report("d1", 500);
+    say("d0", protocol::Refused{key, Reason::no_space, "", 500});
+    pass(milliseconds(1));
     refuse();
+    pass(milliseconds(500));
   }
+  void report(const std::string& node, std::int64_t free_tokens) {
+    protocol::Report message;
+    message.load.capacity_tokens = 1000;
+    message.load.free_tokens = free_tokens;
+    say(node, message);
+  }
+  /// d1 does, and is asked again after its hint, or d0.
+  void refuse() { say("d1", protocol::Refused{{id, {1, leg++}}, Reason::no_space, "", 500}); }
+  std::uint32_t leg = 2;
+};
+
+TEST_F(WaitsAtOne, AndLeavesTheQueueOfTheOther) {
+  EXPECT_EQ(last<protocol::Cancel>("d0").key.request, id);
+  EXPECT_EQ(count<protocol::Cancel>("d1"), 0U);
+  EXPECT_EQ(last<protocol::Reserve>("d1").key.attempt, (Attempt{1, 3}));
+}
+
+TEST_F(WaitsAtOne, AndMovesWhenTheOtherSaysThatItHasRoom) {
+  for (int i = 0; i < 3; ++i) {
+    refuse();
+    pass(milliseconds(500));
+  }
+  EXPECT_EQ(count<protocol::Reserve>("d1"), 5U);
   EXPECT_EQ(count<protocol::Reserve>("d0"), 1U);
+  report("d0", 400);
+  refuse();
   EXPECT_EQ(last<protocol::Cancel>("d1").key.request, id);
+  pass(milliseconds(500));
+  EXPECT_EQ(last<protocol::Reserve>("d0").key.attempt, (Attempt{1, leg}));
+}
+
+TEST_F(WaitsAtOne, AndMovesWhenHalfOfItsTimeIsOver) {
+  int asked = 0;
+  for (; count<protocol::Reserve>("d0") == 1 && asked < 60; ++asked) {
+    refuse();
+    pass(milliseconds(500));
+  }
+  EXPECT_NEAR(asked, 30, 2);
+}
+
+TEST_F(WaitsAtOne, AndAsksTheOtherWhenThisOneCannotTakeIt) {
+  say("d1", protocol::Refused{{id, {1, leg++}}, Reason::overloaded, "", 500});
   pass(milliseconds(500));
   EXPECT_EQ(last<protocol::Reserve>("d0").key.attempt, (Attempt{1, leg}));
 }

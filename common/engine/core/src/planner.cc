@@ -8,7 +8,8 @@
 namespace baton::engine {
 namespace {
 
-// Chunks end at multiples of this where they can: whole units leave for the decode node at once.
+// Chunks of a step that is theirs alone end at multiples of this where they can: whole units leave
+// for the decode node at once.
 constexpr std::int64_t chunk_alignment = 16;
 
 using Candidate = std::pair<SequenceId, const Sequence*>;
@@ -40,6 +41,9 @@ class Planner {
   void give_up(SequenceId id);
   void preempt(SequenceId id, const Sequence& sequence);
 
+  Duration by_layers() const { return limits_.layer * limits_.layers; }
+  /// Streams are in the step, or wait for it.
+  bool is_shared() const { return waiting_ > 0 || decode_shape_.rows > 0; }
   std::int64_t step_rows() const;
   Duration longest_shared_step(std::int64_t first_position) const;
   std::int64_t rows_allowed(std::int64_t first_position, std::int64_t at_most) const;
@@ -141,15 +145,21 @@ bool Planner::make_room(SequenceId id, const Sequence& sequence) {
 }
 
 /// Those that decode in this step, in order of admission: all, or of more than a step may have
-/// those that have waited longest. A limit of time does not cut them: in turns each would wait for
-/// several steps that read all weights instead of one.
+/// those that have waited longest. The limit of shared steps does not cut them: in turns each would
+/// wait for several steps that read all weights instead of one.
 std::vector<Candidate> Planner::decode_candidates() const {
   std::vector<Candidate> all = in_phase(Phase::decode);
-  if (std::ssize(all) <= limits_.token_budget) return all;
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.second->last_step() < b.second->last_step();
   });
-  all.resize(static_cast<std::size_t>(limits_.token_budget));
+  StepShape shape;
+  std::size_t count = 0;
+  for (; count < all.size(); ++count) {
+    shape.add(all[count].second->cached(), 1);
+    const bool too_long = rates_.predict(shape) > by_layers();
+    if (count > 0 && (too_long || shape.rows > limits_.token_budget)) break;
+  }
+  all.resize(count);
   std::sort(all.begin(), all.end());
   return all;
 }
@@ -174,21 +184,19 @@ std::int64_t Planner::step_rows() const {
   return flat == 0 ? limits_.token_budget : std::min(limits_.token_budget, flat);
 }
 
-/// Of a step with a prompt's rows that others wait for. Where what it has at the least comes near
-/// to the limit, it may be a quarter longer than that, so that a prompt does not take a step or a
-/// turn for each of its rows.
+/// Of a step with rows of a prompt that streams are in or wait for: the limit, or a quarter more
+/// than what the streams' rows (or the prompt's first row) take alone, so that a prompt does not
+/// take a step for each of its rows.
 Duration Planner::longest_shared_step(std::int64_t first_position) const {
   StepShape least = decode_shape_;
   if (least.rows == 0) least.add(first_position, 1);
   const Duration shortest = rates_.predict(least);
-  return std::max(limits_.decode_step, shortest + shortest / 4);
+  return std::max(limits_.shared_step, shortest + shortest / 4);
 }
 
 std::int64_t Planner::rows_allowed(std::int64_t first_position, std::int64_t at_most) const {
-  const bool decodes = waiting_ > 0 || decode_shape_.rows > 0;
-  const Duration by_layers = limits_.layer * limits_.layers;
   const Duration limit =
-      decodes ? std::min(longest_shared_step(first_position), by_layers) : by_layers;
+      is_shared() ? std::min(longest_shared_step(first_position), by_layers()) : by_layers();
   const std::int64_t rows =
       rates_.rows_within(decision_.step.shape, first_position, at_most, limit);
   // A step with nothing else in it makes progress whatever it is predicted to take.
@@ -200,7 +208,7 @@ std::int64_t Planner::rows_allowed(std::int64_t first_position, std::int64_t at_
 std::int64_t Planner::fitting_chunk(const Candidate& candidate, std::int64_t count,
                                     std::int64_t keep_free) {
   const std::int64_t first = start_of(candidate);
-  if (first + count < candidate.second->length()) {
+  if (!is_shared() && first + count < candidate.second->length()) {
     const std::int64_t aligned = (first + count) / chunk_alignment * chunk_alignment;
     if (aligned > first) count = aligned - first;
   }
@@ -221,7 +229,11 @@ void Planner::start_prefills(std::vector<Candidate> candidates, std::int64_t bud
     return std::tuple(a.second->deadline(), a.second->arrival(), a.first) <
            std::tuple(b.second->deadline(), b.second->arrival(), b.first);
   });
-  const std::int64_t share = candidates.size() > 1 ? std::max<std::int64_t>(budget / 2, 1) : budget;
+  std::int64_t share = budget;
+  if (candidates.size() > 1) {
+    const std::int64_t fitting = rows_allowed(start_of(candidates.front()), budget);
+    share = std::max<std::int64_t>(fitting / 2, 1);
+  }
   const auto decoding = waiting_ + static_cast<std::int64_t>(decision_.step.decode.size());
   bool may_start = true;
   for (const Candidate& candidate : candidates) {
@@ -257,7 +269,7 @@ void Planner::top_up_prefills(std::int64_t budget) {
                   limits_.chunk_rows - rows.count});
     if (wanted <= 0) continue;
     std::int64_t more = rows_allowed(end, wanted);
-    if (end + more < sequence.length()) {
+    if (!is_shared() && end + more < sequence.length()) {
       more = std::max<std::int64_t>((end + more) / chunk_alignment * chunk_alignment - end, 0);
     }
     // Blocks up to `end` were counted already: only what lies beyond them is taken here.

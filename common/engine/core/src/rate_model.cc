@@ -40,6 +40,16 @@ RateModel::RateModel(const Prior& prior)
   BATON_CHECK(prior_per_row_ > 0 && per_key_ > 0);
 }
 
+/// Seconds a row between the greatest two measured sizes up to `point`; as much as one of its rows
+/// takes when it is the only one.
+double RateModel::rise_to(std::size_t point) const {
+  std::size_t below = point;
+  while (below > 0 && seconds_[below - 1] == 0) --below;
+  if (below == 0) return seconds_[point] / rows_at(point);
+  --below;
+  return (seconds_[point] - seconds_[below]) / (rows_at(point) - rows_at(below));
+}
+
 double RateModel::point_seconds(std::size_t point) const {
   if (seconds_[point] > 0) return seconds_[point];
   std::size_t below = point;
@@ -52,8 +62,12 @@ double RateModel::point_seconds(std::size_t point) const {
     const double share = (rows_at(point) - rows_at(below)) / (rows_at(above) - rows_at(below));
     return low + (high - low) * share;
   }
-  // Beyond what was measured: in proportion upwards (never optimistic), as much downwards.
-  if (low > 0) return low * rows_at(point) / rows_at(below);
+  // Beyond what was measured: up to twice as many rows as more rows cost so far, so that they are
+  // tried, then in proportion (never optimistic); downwards as much.
+  if (low > 0) {
+    const double twice = low + rise_to(below) * rows_at(below);
+    return point == below ? low : twice * rows_at(point) / rows_at(below + 1);
+  }
   if (high > 0) return high;
   return prior_per_row_ * rows_at(point);
 }

@@ -35,7 +35,7 @@ struct WorkerConfig : process::ServerConfig {
   std::int64_t headroom_tokens = 64;
   bool prefix_cache = true;
   std::int64_t prefill_suffix_tokens = 0;  ///< decode: longest part of a prompt computed here
-  Duration step_budget = std::chrono::milliseconds(100);  ///< of steps with decode rows; 0: none
+  Duration step_budget = std::chrono::milliseconds(100);  ///< of prompts beside streams; 0: none
   bool poison_freed = false;                              ///< fills freed blocks (tests)
 };
 

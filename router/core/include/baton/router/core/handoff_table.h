@@ -80,7 +80,8 @@ class HandoffTable {
     Instant state_deadline;
     std::optional<Instant> reserve_at;   ///< a refused reservation is repeated then
     std::optional<Instant> short_since;  ///< first refusal for want of space
-    Instant waits_since;                 ///< at the decode worker that is asked for space
+    std::optional<WorkerRef> waits_at;   ///< for space, once all decode workers have refused
+    Instant waits_since;                 ///< there
     std::optional<Instant> ended_at;     ///< finished by the decode node, waits for facts only
     protocol::FinishReason finish = protocol::FinishReason::stop;
     std::optional<Instant> lost_since;  ///< lacks a worker, and nobody else can take over

@@ -76,6 +76,8 @@ class Workers {
   std::optional<Placement> place(PlacementNeed need, std::mt19937_64& random) const;
   std::optional<WorkerRef> place_prefill(const PlacementNeed& need, std::mt19937_64& random) const;
   std::optional<WorkerRef> place_decode(const PlacementNeed& need, std::mt19937_64& random) const;
+  /// By its last report, for the prompt and a token.
+  bool says_it_has_room(const WorkerRef& worker, const PlacementNeed& need) const;
   /// Does it matter where a prompt's beginning is cached: is there a choice, or a decode worker
   /// that computes prompts itself?
   bool prefixes_matter() const;

@@ -29,8 +29,8 @@ struct PlanLimits {
   std::int64_t token_budget = 2048;  ///< most rows of a step
   /// Most rows of one sequence's chunk; the tests' way to force chunks.
   std::int64_t chunk_rows = 2048;
-  /// A step with rows of prompts that rows which decode are in or wait for.
-  Duration decode_step = std::chrono::milliseconds(100);
+  /// A step with rows of prompts that streams are in or wait for.
+  Duration shared_step = std::chrono::milliseconds(100);
   Duration layer = std::chrono::milliseconds(100);  ///< one layer of any step
   int layers = 1;
 };
@@ -47,9 +47,9 @@ struct PlanDecision {
 PlanDecision plan_prefill(const SequenceTable& table, const kvcache::BlockPools& pools,
                           const RateModel& rates, const PlanLimits& limits);
 
-/// Decode rows, then prefill chunks in what the decode step limit leaves: the decode node's plan
-/// (its prefills are recomputed victims and local prompts) and that of one process alone. Where the
-/// limit leaves nothing, the two take turns.
+/// Decode rows, then prefill chunks in what the limit of shared steps leaves, or a quarter more
+/// than the decode rows take: the decode node's plan (its prefills are recomputed victims and local
+/// prompts) and that of one process alone. Where that is not one row, the two take turns.
 PlanDecision plan_mixed(const SequenceTable& table, const kvcache::BlockPools& pools,
                         const RateModel& rates, const PlanLimits& limits);
 

@@ -48,6 +48,7 @@ class RateModel {
   void keep_consistent(std::size_t measured);
   void hope_for_larger(std::size_t measured);
   double rows_seconds(double rows) const;
+  double rise_to(std::size_t point) const;
   /// Seconds at a point, from the nearest measured points.
   double point_seconds(std::size_t point) const;
 
