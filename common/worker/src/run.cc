@@ -20,8 +20,8 @@ namespace {
 
 // A layer takes at most 100 ms by plan; a loop without progress for this long hangs.
 constexpr Duration hung_after = std::chrono::seconds(30);
-// Of the step budget: now and then a step takes a third longer than was predicted.
-constexpr int planned_percent = 75;
+// Of the step budget: now and then a step takes half as long again as was predicted.
+constexpr int planned_percent = 66;
 
 std::string default_node(protocol::Role role) {
   char host[64] = {};

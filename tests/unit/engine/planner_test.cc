@@ -143,7 +143,7 @@ TEST(Planner, APromptBesideStreamsFindsOutWhatMoreRowsCost) {
     const StepPlan step = plan_mixed(table, pools, rates, limits).step;
     rates.observe(step.shape, took(step.shape.rows));
   }
-  EXPECT_GT(plan_mixed(table, pools, rates, limits).step.shape.rows, 100);
+  EXPECT_GE(plan_mixed(table, pools, rates, limits).step.shape.rows, 64);
 }
 
 TEST(Planner, NoLayerOfADecodeStepIsPlannedLongerThanItsLimit) {

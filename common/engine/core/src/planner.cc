@@ -14,6 +14,11 @@ constexpr std::int64_t chunk_alignment = 16;
 
 using Candidate = std::pair<SequenceId, const Sequence*>;
 
+// More rows than were ever measured are predicted in proportion. Beside streams that take most of
+// the limit they would never be measured then: up to so many times the streams' rows, twice the
+// greatest size is tried.
+constexpr std::int64_t few_times = 8;
+
 class Planner {
  public:
   Planner(const SequenceTable& table, const kvcache::BlockPools& pools, const RateModel& rates,
@@ -197,8 +202,13 @@ Duration Planner::longest_shared_step(std::int64_t first_position) const {
 std::int64_t Planner::rows_allowed(std::int64_t first_position, std::int64_t at_most) const {
   const Duration limit =
       is_shared() ? std::min(longest_shared_step(first_position), by_layers()) : by_layers();
-  const std::int64_t rows =
-      rates_.rows_within(decision_.step.shape, first_position, at_most, limit);
+  const StepShape& shape = decision_.step.shape;
+  std::int64_t rows = rates_.rows_within(shape, first_position, at_most, limit);
+  const std::int64_t measured = rates_.measured_rows();
+  if (measured < few_times * decode_shape_.rows &&
+      rates_.predict({measured, shape.keys}) <= limit) {
+    rows = std::max(rows, std::min(at_most, 2 * measured - shape.rows));
+  }
   // A step with nothing else in it makes progress whatever it is predicted to take.
   return decision_.step.empty() ? std::max<std::int64_t>(rows, std::min<std::int64_t>(at_most, 1))
                                 : rows;

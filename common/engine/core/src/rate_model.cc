@@ -40,16 +40,6 @@ RateModel::RateModel(const Prior& prior)
   BATON_CHECK(prior_per_row_ > 0 && per_key_ > 0);
 }
 
-/// Seconds a row between the greatest two measured sizes up to `point`; as much as one of its rows
-/// takes when it is the only one.
-double RateModel::rise_to(std::size_t point) const {
-  std::size_t below = point;
-  while (below > 0 && seconds_[below - 1] == 0) --below;
-  if (below == 0) return seconds_[point] / rows_at(point);
-  --below;
-  return (seconds_[point] - seconds_[below]) / (rows_at(point) - rows_at(below));
-}
-
 double RateModel::point_seconds(std::size_t point) const {
   if (seconds_[point] > 0) return seconds_[point];
   std::size_t below = point;
@@ -62,12 +52,8 @@ double RateModel::point_seconds(std::size_t point) const {
     const double share = (rows_at(point) - rows_at(below)) / (rows_at(above) - rows_at(below));
     return low + (high - low) * share;
   }
-  // Beyond what was measured: up to twice as many rows as more rows cost so far, so that they are
-  // tried, then in proportion (never optimistic); downwards as much.
-  if (low > 0) {
-    const double twice = low + rise_to(below) * rows_at(below);
-    return point == below ? low : twice * rows_at(point) / rows_at(below + 1);
-  }
+  // Beyond what was measured: in proportion upwards (never optimistic), as much downwards.
+  if (low > 0) return low * rows_at(point) / rows_at(below);
   if (high > 0) return high;
   return prior_per_row_ * rows_at(point);
 }
@@ -127,6 +113,13 @@ void RateModel::keep_consistent(std::size_t measured) {
     seconds_[i] = std::clamp(seconds_[i], std::min(in_proportion, seconds_[measured]),
                              std::max(in_proportion, seconds_[measured]));
   }
+}
+
+std::int64_t RateModel::measured_rows() const {
+  for (std::size_t point = points; point > 0; --point) {
+    if (seconds_[point - 1] > 0) return std::int64_t{1} << (point - 1);
+  }
+  return 0;
 }
 
 std::int64_t RateModel::flat_rows() const {

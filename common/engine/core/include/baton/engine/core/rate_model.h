@@ -35,6 +35,8 @@ class RateModel {
   /// 5 %; while the greatest size measured is also the best, twice that. 0 when nothing is
   /// measured.
   std::int64_t flat_rows() const;
+  /// The greatest size measured; 0 when nothing is.
+  std::int64_t measured_rows() const;
 
   /// Greatest count in [0, at_most] such that `shape` with rows [first_position, + count) is
   /// predicted within `limit`.
@@ -48,7 +50,6 @@ class RateModel {
   void keep_consistent(std::size_t measured);
   void hope_for_larger(std::size_t measured);
   double rows_seconds(double rows) const;
-  double rise_to(std::size_t point) const;
   /// Seconds at a point, from the nearest measured points.
   double point_seconds(std::size_t point) const;
 
