@@ -108,10 +108,10 @@ WorkerRef HandoffTable::next_decode(Entry& entry, const WorkerRef& from, Reason 
                                     Instant now) {
   constexpr Duration report_age = std::chrono::milliseconds(500);
   PlacementNeed need = need_of(entry);
-  const WorkerRef untried = workers_.place_decode(need, random_).value_or(from);
+  WorkerRef untried = workers_.place_decode(need, random_).value_or(from);
   if (!need.avoid.contains(untried.node)) return untried;
   need.avoid = {from.node};
-  const WorkerRef other = workers_.place_decode(need, random_).value_or(from);
+  WorkerRef other = workers_.place_decode(need, random_).value_or(from);
   if (reason != Reason::no_space) return other;
   if (entry.waits_at != from) {
     // Where the last refusal came from: others that wait were spread by their first choice.
