@@ -263,6 +263,7 @@ void HandoffTable::computed_by(const WorkerRef& decode, RequestId id, Entry& ent
   entry.handoff_known = true;
   entry.facts.prefill_node = decode.node;
   entry.short_since.reset();
+  entry.waits_at.reset();
   entry.state_deadline = entry.submission.deadline;
   leave_queues(id, entry, now);
 }

@@ -11,13 +11,12 @@ namespace {
 // Chunks of a step that is theirs alone end at multiples of this where they can: whole units leave
 // for the decode node at once.
 constexpr std::int64_t chunk_alignment = 16;
-
-using Candidate = std::pair<SequenceId, const Sequence*>;
-
 // More rows than were ever measured are predicted in proportion. Beside streams that take most of
 // the limit they would never be measured then: up to so many times the streams' rows, twice the
 // greatest size is tried.
 constexpr std::int64_t few_times = 8;
+
+using Candidate = std::pair<SequenceId, const Sequence*>;
 
 class Planner {
  public:
