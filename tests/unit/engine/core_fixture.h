@@ -41,4 +41,18 @@ inline SequenceId add_prompt(SequenceTable& table, std::int64_t prompt_length,
   return table.add(Sequence::for_prefill(std::move(spec), test_limits).value());
 }
 
+inline kvcache::BlockPools pools_of(std::int32_t blocks) {
+  return kvcache::BlockPools({.block_positions = 16, .groups = {{.blocks = blocks}}});
+}
+
+/// Every row costs 1 ms, keys nothing to speak of.
+inline RateModel one_ms_a_row() {
+  return RateModel(
+      {.per_row = std::chrono::milliseconds(1), .per_key = std::chrono::nanoseconds(1)});
+}
+
+inline PlanLimits limits_of(std::int64_t budget) {
+  return {.token_budget = budget, .chunk_rows = budget, .layers = 30};
+}
+
 }  // namespace baton::engine

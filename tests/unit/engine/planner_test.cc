@@ -1,7 +1,6 @@
 #include "baton/engine/core/planner.h"
 
 #include <algorithm>
-#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -10,20 +9,6 @@
 
 namespace baton::engine {
 namespace {
-
-kvcache::BlockPools pools_of(std::int32_t blocks) {
-  return kvcache::BlockPools({.block_positions = 16, .groups = {{.blocks = blocks}}});
-}
-
-/// Every row costs 1 ms, keys nothing to speak of.
-RateModel one_ms_a_row() {
-  return RateModel(
-      {.per_row = std::chrono::milliseconds(1), .per_key = std::chrono::nanoseconds(1)});
-}
-
-PlanLimits limits_of(std::int64_t budget) {
-  return {.token_budget = budget, .chunk_rows = budget, .layers = 30};
-}
 
 TEST(Planner, ShortPromptsShareAStep) {
   auto pools = pools_of(100);
@@ -242,121 +227,6 @@ TEST(Planner, TooManyDecodingSequencesTakeTurns) {
     }
   }
   EXPECT_EQ(rows.size(), 150u) << "each had a turn";
-}
-
-TEST(Planner, TheYoungestGivesWayWhenAnOlderOneCannotGrow) {
-  auto pools = pools_of(3);
-  SequenceTable table;
-  const SequenceId oldest = add_decoding(table, pools, 16);
-  add_decoding(table, pools, 10);
-  const SequenceId youngest = add_decoding(table, pools, 10);
-  const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
-  EXPECT_EQ(decision.preempt, std::vector<SequenceId>{youngest});
-  ASSERT_EQ(decision.step.decode.size(), 2u);
-  EXPECT_EQ(decision.step.decode[0].sequence, oldest);
-}
-
-TEST(Planner, TheYoungestItselfWaitsRatherThanPreemptAnOlderOne) {
-  auto pools = pools_of(2);
-  SequenceTable table;
-  const SequenceId oldest = add_decoding(table, pools, 10);
-  add_decoding(table, pools, 16);
-  const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
-  EXPECT_TRUE(decision.preempt.empty());
-  EXPECT_TRUE(decision.cannot_grow.empty());
-  EXPECT_EQ(decision.step.decode, (std::vector<DecodeRow>{{oldest, 10}}));
-}
-
-TEST(Planner, NobodyIsPreemptedWhenThatWouldNotBeEnough) {
-  auto pools = pools_of(2);
-  SequenceTable table;
-  add_decoding(table, pools, 16);
-  add_decoding(table, pools, 10);
-  const auto pinned = table.all().rbegin()->second.blocks().group(0).ref(0);
-  pools.hold(0, pinned, kvcache::HolderKind::send_pin);
-  const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
-  EXPECT_TRUE(decision.preempt.empty());
-  EXPECT_EQ(decision.step.decode.size(), 1u);
-}
-
-TEST(Planner, ASequenceThatHasThePoolToItselfAndCannotGrowIsGivenUp) {
-  auto pools = pools_of(2);
-  SequenceTable table;
-  const SequenceId id = add_decoding(table, pools, 32);
-  const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
-  EXPECT_EQ(decision.cannot_grow, std::vector<SequenceId>{id});
-  EXPECT_TRUE(decision.step.empty());
-}
-
-TEST(Planner, HNG14APromptStartsOnlyWhenAllOfItFitsAndNobodyOvertakesIt) {
-  auto pools = pools_of(5);
-  SequenceTable table;
-  const SequenceId running = add_decoding(table, pools, 20);
-  add_prompt(table, 64);  // 4 blocks, 3 are free
-  add_prompt(table, 5);
-  auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
-  EXPECT_TRUE(decision.step.prefill.empty());
-  EXPECT_EQ(decision.step.decode.size(), 1u);
-  table.remove(running, pools);
-  decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
-  EXPECT_EQ(decision.step.prefill.size(), 2u);
-}
-
-TEST(Planner, StartedPromptsThatWaitForEachOthersWindowBlocksAreUntied) {
-  kvcache::BlockPools pools(
-      {.block_positions = 16, .groups = {{.blocks = 100}, {.blocks = 6, .window = 48}}});
-  SequenceTable table;
-  for (int i = 0; i < 2; ++i) {
-    Sequence sequence = Sequence::for_prefill(spec_of(100), test_limits).value();
-    ASSERT_TRUE(sequence.reserve(pools, 48));
-    sequence.advance(48, 1, pools);
-    table.add(std::move(sequence));
-  }
-  const auto decision = plan_prefill(table, pools, one_ms_a_row(), limits_of(64));
-  EXPECT_TRUE(decision.step.empty());
-  EXPECT_EQ(decision.preempt, std::vector<SequenceId>{SequenceId(2)});
-}
-
-/// Any plan can be prepared: what the planner counts is what the pools give.
-TEST(Planner, EveryPlanOfARandomWorldCanBePreparedAndTheWorldEnds) {
-  std::size_t preempted = 0;
-  for (std::uint64_t seed = 0; seed < 30; ++seed) {
-    std::mt19937_64 random(seed);
-    kvcache::BlockPools pools(
-        {.block_positions = 16, .groups = {{.blocks = 14}, {.blocks = 8, .window = 24}}});
-    SequenceTable table;
-    for (int i = 0; i < 8; ++i) {
-      SequenceSpec spec = spec_of(1 + static_cast<std::int64_t>(random() % 120));
-      spec.params.max_tokens = 1 + static_cast<std::int64_t>(random() % 60);
-      table.add(Sequence::for_prefill(spec, test_limits).value());
-    }
-    int steps = 0;
-    while (!table.all().empty()) {
-      ASSERT_LT(++steps, 5'000) << "seed " << seed;
-      const auto decision =
-          plan_mixed(table, pools, one_ms_a_row(), limits_of(8 + static_cast<int>(random() % 60)));
-      for (const SequenceId id : decision.preempt) table.find(id)->preempt(pools);
-      preempted += decision.preempt.size();
-      ASSERT_TRUE(decision.cannot_grow.empty());
-      ASSERT_TRUE(prepare_step(decision.step, table, pools).has_value()) << "seed " << seed;
-      std::vector<SequenceId> sampled;
-      for (const DecodeRow& row : decision.step.decode) {
-        table.find(row.sequence)->advance(1, 1, pools);
-        sampled.push_back(row.sequence);
-      }
-      for (const PrefillRows& rows : decision.step.prefill) {
-        Sequence& sequence = *table.find(rows.sequence);
-        sequence.advance(rows.count, 1, pools);
-        if (sequence.cached() == sequence.length()) sampled.push_back(rows.sequence);
-      }
-      for (const SequenceId id : sampled) {
-        if (table.find(id)->append(1)) table.remove(id, pools);
-      }
-    }
-    EXPECT_EQ(pools.available_blocks(0), 14);
-    EXPECT_EQ(pools.available_blocks(1), 8);
-  }
-  EXPECT_GT(preempted, 10u);
 }
 
 }  // namespace

@@ -244,7 +244,8 @@ void Planner::start_prefills(std::vector<Candidate> candidates, std::int64_t bud
     share = std::max<std::int64_t>(fitting / 2, 1);
   }
   const auto decoding = waiting_ + static_cast<std::int64_t>(decision_.step.decode.size());
-  bool may_start = true;
+  // Blocks that a victim leaves count as free, and are no longer when a prefix hit takes them.
+  bool may_start = decision_.preempt.empty();
   for (const Candidate& candidate : candidates) {
     const auto& [id, sequence] = candidate;
     const bool started = !sequence->blocks().empty();
