@@ -136,5 +136,15 @@ TEST(RateModel, BeyondTheMeasuredSizesItIsNeverOptimistic) {
   EXPECT_GE(model.predict(larger), std::chrono::milliseconds(640));
 }
 
+TEST(RateModel, BelowTheMeasuredSizesItIsInProportionUntilOneIsMeasured) {
+  RateModel model;
+  model.observe({512, 0}, std::chrono::milliseconds(1280));
+  EXPECT_NEAR(seconds(model.predict({1, 0})), 0.0025, 1e-6);
+  EXPECT_NEAR(seconds(model.predict({16, 0})), 0.04, 1e-6);
+  model.observe({16, 0}, std::chrono::milliseconds(120));
+  EXPECT_NEAR(seconds(model.predict({16, 0})), 0.12, 1e-6);
+  EXPECT_NEAR(seconds(model.predict({8, 0})), 0.06, 1e-6);
+}
+
 }  // namespace
 }  // namespace baton::engine

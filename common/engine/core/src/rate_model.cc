@@ -52,9 +52,10 @@ double RateModel::point_seconds(std::size_t point) const {
     const double share = (rows_at(point) - rows_at(below)) / (rows_at(above) - rows_at(below));
     return low + (high - low) * share;
   }
-  // Beyond what was measured: in proportion upwards (never optimistic), as much downwards.
+  // Beyond what was measured: in proportion. Upwards that is never optimistic; downwards it is, so
+  // that fewer rows get planned and measured where large steps came first.
   if (low > 0) return low * rows_at(point) / rows_at(below);
-  if (high > 0) return high;
+  if (high > 0) return high * rows_at(point) / rows_at(above);
   return prior_per_row_ * rows_at(point);
 }
 

@@ -12,8 +12,9 @@ namespace baton::engine {
 
 /// A step costs a part that depends on its number of rows (weights are read once a step, so few
 /// rows cost nearly as much as one, and from some number on the cost is proportional) and a part
-/// proportional to the keys that its rows see. The first is kept at powers of two and interpolated;
-/// each measurement moves both parts by their share of the error.
+/// proportional to the keys that its rows see. The first is kept at powers of two and interpolated,
+/// beyond the measured ones in proportion; each measurement moves both parts by their share of the
+/// error.
 class RateModel {
  public:
   /// Until something is measured: so long for each row and for each key that a row sees.
