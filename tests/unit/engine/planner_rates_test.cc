@@ -113,5 +113,27 @@ TEST(PlannerRates, AfterABurstOfPromptsFewSharedStepsAreLongerThanTheLimit) {
   }
 }
 
+/// Steps of up to eight rows were measured; twice that is tried when what its rows see allows it.
+StepPlan step_beside_eight_streams(std::int64_t prompt_position) {
+  auto pools = pools_of(2'000);
+  SequenceTable table;
+  for (int i = 0; i < 8; ++i) add_decoding(table, pools, 10);
+  const ModelLimits long_context{.vocabulary = 100, .context_length = 10'000};
+  Sequence prompt = Sequence::for_prefill(spec_of(prompt_position + 500), long_context).value();
+  EXPECT_TRUE(prompt.reserve(pools, prompt_position));
+  if (prompt_position > 0) prompt.advance(prompt_position, table.next_step(), pools);
+  table.add(std::move(prompt));
+  RateModel rates({.per_row = milliseconds(5), .per_key = microseconds(2)});
+  for (const std::int64_t rows : {1, 2, 4, 8}) rates.observe({rows, 0}, milliseconds(60));
+  return plan_mixed(table, pools, rates, {.shared_step = milliseconds(100), .layers = 30}).step;
+}
+
+TEST(PlannerRates, TwiceTheMeasuredSizeIsTriedOnlyWhereWhatItsRowsSeeFits) {
+  EXPECT_EQ(step_beside_eight_streams(0).shape.rows, 16);
+  const StepPlan deep = step_beside_eight_streams(8'000);
+  EXPECT_FALSE(deep.prefill.empty());
+  EXPECT_LE(deep.predicted, milliseconds(100));
+}
+
 }  // namespace
 }  // namespace baton::engine

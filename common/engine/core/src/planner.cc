@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t chunk_alignment = 16;
 // More rows than were ever measured are predicted in proportion. Beside streams that take most of
 // the limit they would never be measured then: up to so many times the streams' rows, twice the
-// greatest size is tried.
+// greatest size is tried, unless the keys that its rows see would take it past the limit.
 constexpr std::int64_t few_times = 8;
 
 using Candidate = std::pair<SequenceId, const Sequence*>;
@@ -204,9 +204,11 @@ std::int64_t Planner::rows_allowed(std::int64_t first_position, std::int64_t at_
   const StepShape& shape = decision_.step.shape;
   std::int64_t rows = rates_.rows_within(shape, first_position, at_most, limit);
   const std::int64_t measured = rates_.measured_rows();
-  if (measured < few_times * decode_shape_.rows &&
-      rates_.predict({measured, shape.keys}) <= limit) {
-    rows = std::max(rows, std::min(at_most, 2 * measured - shape.rows));
+  const std::int64_t tried = std::min(at_most, 2 * measured - shape.rows);
+  if (tried > rows && measured < few_times * decode_shape_.rows) {
+    StepShape trial = shape;
+    trial.add(first_position, tried);
+    if (rates_.predict({measured, trial.keys}) <= limit) rows = tried;
   }
   // A step with nothing else in it makes progress whatever it is predicted to take.
   return decision_.step.empty() ? std::max<std::int64_t>(rows, std::min<std::int64_t>(at_most, 1))
