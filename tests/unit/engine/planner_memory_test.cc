@@ -82,6 +82,80 @@ TEST(Planner, StartedPromptsThatWaitForEachOthersWindowBlocksAreUntied) {
   EXPECT_EQ(decision.preempt, std::vector<SequenceId>{SequenceId(2)});
 }
 
+/// The older is in prefill, so that the younger can preempt nobody to get its block.
+TEST(Planner, AStreamThatHoldsThePromptsWindowBlockWhileBothWaitGivesWay) {
+  kvcache::BlockPools pools(
+      {.block_positions = 16, .groups = {{.blocks = 100}, {.blocks = 3, .window = 24}}});
+  SequenceTable table;
+  Sequence prompt = Sequence::for_prefill(spec_of(100), test_limits).value();
+  ASSERT_TRUE(prompt.reserve(pools, 48));
+  prompt.advance(48, table.next_step(), pools);
+  table.add(std::move(prompt));
+  const SequenceId stream = add_decoding(table, pools, 16);
+  ASSERT_EQ(pools.available_blocks(1), 0);
+  const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
+  EXPECT_TRUE(decision.step.empty());
+  EXPECT_EQ(decision.preempt, std::vector<SequenceId>{stream});
+  table.find(stream)->preempt(pools);
+  EXPECT_FALSE(plan_mixed(table, pools, one_ms_a_row(), limits_of(64)).step.empty());
+}
+
+TEST(Planner, AHolderThatWaitsAloneKeepsItsBlocks) {
+  kvcache::BlockPools pools(
+      {.block_positions = 16, .groups = {{.blocks = 100}, {.blocks = 3, .window = 24}}});
+  SequenceTable table;
+  const SequenceId stream = add_decoding(table, pools, 16);
+  kvcache::SequenceBlocks received;  // by a transfer
+  ASSERT_TRUE(pools.extend(received, {.next = 0, .end = 32}));
+  const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
+  EXPECT_TRUE(decision.step.empty());
+  EXPECT_TRUE(decision.preempt.empty());
+  EXPECT_FALSE(table.find(stream)->blocks().empty());
+}
+
+/// The prefill node's: what it has computed waits to be handed over.
+TEST(Planner, AComputedPromptKeepsItsBlocksWhenAnotherOneWaitsForThem) {
+  kvcache::BlockPools pools(
+      {.block_positions = 16, .groups = {{.blocks = 100}, {.blocks = 3, .window = 24}}});
+  SequenceTable table;
+  Sequence prompt = Sequence::for_prefill(spec_of(100), test_limits).value();
+  ASSERT_TRUE(prompt.reserve(pools, 48));
+  prompt.advance(48, table.next_step(), pools);
+  table.add(std::move(prompt));
+  add_decoding(table, pools, 16);
+  const auto decision = plan_prefill(table, pools, one_ms_a_row(), limits_of(64));
+  EXPECT_TRUE(decision.step.empty());
+  EXPECT_TRUE(decision.preempt.empty());
+}
+
+/// It has waited longest, at every plan.
+TEST(Planner, AStreamWithoutABlockDoesNotUseUpTheRowsOfAStep) {
+  auto pools = pools_of(3);
+  SequenceTable table;
+  const SequenceId older = add_decoding(table, pools, 20);
+  add_decoding(table, pools, 16);
+  table.find(older)->advance(1, table.next_step(), pools);
+  table.find(older)->append(99);
+  const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(1));
+  EXPECT_EQ(decision.step.decode, (std::vector<DecodeRow>{{older, 21}}));
+  EXPECT_TRUE(decision.preempt.empty());
+}
+
+TEST(Planner, WhoHasARowInAStepIsNotPreemptedForOneThatGetsItsTurnLater) {
+  auto pools = pools_of(4);
+  SequenceTable table;
+  const SequenceId oldest = add_decoding(table, pools, 15);
+  const SequenceId middle = add_decoding(table, pools, 20);
+  add_decoding(table, pools, 16);
+  const auto pinned = table.all().rbegin()->second.blocks().group(0).ref(0);
+  pools.hold(0, pinned, kvcache::HolderKind::send_pin);
+  table.find(oldest)->advance(1, table.next_step(), pools);  // has waited least
+  table.find(oldest)->append(99);
+  const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(2));
+  EXPECT_TRUE(decision.preempt.empty());
+  EXPECT_EQ(decision.step.decode, (std::vector<DecodeRow>{{middle, 20}}));
+}
+
 class PlannerAndPrefix : public testing::Test {
  protected:
   static Sequence prefilling(std::vector<TokenId> prompt) {
@@ -152,11 +226,13 @@ TEST(Planner, EveryPlanOfARandomWorldCanBePreparedAndTheWorldEnds) {
         {.block_positions = 16, .groups = {{.blocks = 14}, {.blocks = 8, .window = 24}}});
     SequenceTable table;
     for (int i = 0; i < 8; ++i) table.add(random_prompt(random));
+    const int small = static_cast<int>(seed % 4);
     int steps = 0;
     while (!table.all().empty()) {
       ASSERT_LT(++steps, 5'000) << "seed " << seed;
       const auto decision =
-          plan_mixed(table, pools, one_ms_a_row(), limits_of(1 + static_cast<int>(random() % 70)));
+          plan_mixed(table, pools, one_ms_a_row(),
+                     limits_of(small > 0 ? small : 1 + static_cast<int>(random() % 70)));
       for (const SequenceId id : decision.preempt) table.find(id)->preempt(pools);
       preempted += decision.preempt.size();
       hits += decision.step.hits.size();

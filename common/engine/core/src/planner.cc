@@ -1,6 +1,7 @@
 #include "baton/engine/core/planner.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <tuple>
@@ -17,6 +18,7 @@ constexpr std::int64_t chunk_alignment = 16;
 constexpr std::int64_t few_times = 8;
 
 using Candidate = std::pair<SequenceId, const Sequence*>;
+using Candidates = std::vector<Candidate>;
 
 class Planner {
  public:
@@ -28,19 +30,24 @@ class Planner {
 
   void add_decode_rows();
   void add_prefill_rows();
+  /// Of those in these phases somebody gives way when the plan has come out empty.
+  void break_deadlock(std::initializer_list<Phase> phases);
   /// So many that decode wait for this step: it is as short, and leaves them as many blocks, as if
   /// they were in it.
   void let_wait(std::size_t decoding) { waiting_ = static_cast<std::int64_t>(decoding); }
   PlanDecision finish();
 
  private:
-  std::vector<Candidate> in_phase(Phase phase) const;
-  std::vector<Candidate> decode_candidates() const;
+  Candidates in_phase(Phase phase) const;
+  Candidates by_waiting() const;
+  Candidates::const_iterator end_of_step(Candidates::const_iterator at,
+                                         Candidates::const_iterator end) const;
+  void add_decode_row(const Candidate& candidate);
   bool gone(SequenceId id) const { return gone_.contains(id); }
   std::int64_t start_of(const Candidate& candidate) const;
   std::vector<std::int64_t> need_of(const Candidate& candidate, std::int64_t end) const;
   bool try_take(const Candidate& candidate, std::int64_t end, std::int64_t keep_free);
-  std::vector<Candidate> victims_of(SequenceId id) const;
+  Candidates victims_of(SequenceId id) const;
   bool make_room(SequenceId id, const Sequence& sequence);
   void give_up(SequenceId id);
   void preempt(SequenceId id, const Sequence& sequence);
@@ -54,9 +61,8 @@ class Planner {
   std::int64_t fitting_chunk(const Candidate& candidate, std::int64_t count,
                              std::int64_t keep_free);
   void look_up_prefix(const Candidate& candidate);
-  void start_prefills(std::vector<Candidate> candidates, std::int64_t budget);
+  void start_prefills(Candidates candidates, std::int64_t budget);
   void top_up_prefills(std::int64_t budget);
-  void break_deadlock();
 
   const SequenceTable& table_;
   const kvcache::BlockPools& pools_;
@@ -65,13 +71,14 @@ class Planner {
   std::vector<std::int64_t> free_;           // blocks per group that the plan has not used yet
   std::map<SequenceId, std::int64_t> hits_;  // cached prefixes of those that may start
   std::set<SequenceId> gone_;                // preempted or given up by this plan
+  std::set<SequenceId> decoding_;            // have their row in this step
   StepShape decode_shape_;                   // of the rows that decode in this step
   std::int64_t waiting_ = 0;                 // rows that decode, but not in this step
   PlanDecision decision_;
 };
 
-std::vector<Candidate> Planner::in_phase(Phase phase) const {
-  std::vector<Candidate> out;
+Candidates Planner::in_phase(Phase phase) const {
+  Candidates out;
   for (const auto& [id, sequence] : table_.all()) {
     if (sequence.phase() == phase) out.emplace_back(id, &sequence);
   }
@@ -114,13 +121,13 @@ void Planner::preempt(SequenceId id, const Sequence& sequence) {
   for (std::size_t g = 0; g < free_.size(); ++g) free_[g] += freed[g];
 }
 
-/// Younger sequences that hold blocks, the youngest first.
-std::vector<Candidate> Planner::victims_of(SequenceId id) const {
-  std::vector<Candidate> out;
+/// Younger sequences that hold blocks and have no row in this step yet, the youngest first.
+Candidates Planner::victims_of(SequenceId id) const {
+  Candidates out;
   for (auto at = table_.all().rbegin(); at != table_.all().rend() && at->first > id; ++at) {
     const auto& [other, victim] = *at;
     const bool holds = victim.phase() != Phase::finished && !victim.blocks().empty();
-    if (holds && !gone(other)) out.emplace_back(other, &victim);
+    if (holds && !gone(other) && !decoding_.contains(other)) out.emplace_back(other, &victim);
   }
   return out;
 }
@@ -132,7 +139,7 @@ bool Planner::make_room(SequenceId id, const Sequence& sequence) {
   const auto need = pools_.need(sequence.blocks(), sequence.coverage(end));
   std::vector<std::int64_t> free = free_;
   std::size_t count = 0;
-  const std::vector<Candidate> victims = victims_of(id);
+  const Candidates victims = victims_of(id);
   const auto enough = [&] {
     for (std::size_t g = 0; g < free.size(); ++g) {
       if (need[g] > free[g]) return false;
@@ -148,35 +155,53 @@ bool Planner::make_room(SequenceId id, const Sequence& sequence) {
   return try_take({id, &sequence}, end, 0);
 }
 
-/// Those that decode in this step, in order of admission: all, or of more than a step may have
-/// those that have waited longest. The limit of shared steps does not cut them: in turns each would
-/// wait for several steps that read all weights instead of one.
-std::vector<Candidate> Planner::decode_candidates() const {
-  std::vector<Candidate> all = in_phase(Phase::decode);
+/// Those that decode, the longest waiting first.
+Candidates Planner::by_waiting() const {
+  Candidates all = in_phase(Phase::decode);
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.second->last_step() < b.second->last_step();
   });
-  StepShape shape;
-  std::size_t count = 0;
-  for (; count < all.size(); ++count) {
-    shape.add(all[count].second->cached(), 1);
-    const bool too_long = rates_.predict(shape) > by_layers();
-    if (count > 0 && (too_long || shape.rows > limits_.token_budget)) break;
-  }
-  all.resize(count);
-  std::sort(all.begin(), all.end());
   return all;
 }
 
+/// Behind the last one from `at` on that this step has a row for: all, or as many as a step may
+/// have. The limit of shared steps does not cut them: in turns each would wait for several steps
+/// that read all weights instead of one.
+Candidates::const_iterator Planner::end_of_step(Candidates::const_iterator at,
+                                                Candidates::const_iterator end) const {
+  StepShape shape = decision_.step.shape;
+  for (; at != end; ++at) {
+    if (gone(at->first)) continue;
+    shape.add(at->second->cached(), 1);
+    const bool too_long = rates_.predict(shape) > by_layers();
+    if (shape.rows > 1 && (too_long || shape.rows > limits_.token_budget)) break;
+  }
+  return at;
+}
+
+void Planner::add_decode_row(const Candidate& candidate) {
+  const auto& [id, sequence] = candidate;
+  if (gone(id)) return;
+  if (!pools_.could_fit(sequence->cached() + 1, 1)) {
+    give_up(id);
+  } else if (make_room(id, *sequence)) {
+    decision_.step.decode.push_back({id, sequence->cached()});
+    decision_.step.shape.add(sequence->cached(), 1);
+    decoding_.insert(id);
+  }
+}
+
+/// In order of admission, so that the older ones preempt. The row of one that gets no block goes to
+/// those that have waited less: at every plan it would be the one that has waited longest.
 void Planner::add_decode_rows() {
-  for (const auto& [id, sequence] : decode_candidates()) {
-    if (gone(id)) continue;
-    if (!pools_.could_fit(sequence->cached() + 1, 1)) {
-      give_up(id);
-    } else if (make_room(id, *sequence)) {
-      decision_.step.decode.push_back({id, sequence->cached()});
-      decision_.step.shape.add(sequence->cached(), 1);
-    }
+  const Candidates waiting = by_waiting();
+  for (auto at = waiting.begin(); at != waiting.end();) {
+    const auto end = end_of_step(at, waiting.end());
+    if (end == at) break;
+    Candidates turn(at, end);
+    std::sort(turn.begin(), turn.end());
+    for (const Candidate& candidate : turn) add_decode_row(candidate);
+    at = end;
   }
   decode_shape_ = decision_.step.shape;
 }
@@ -235,7 +260,7 @@ void Planner::look_up_prefix(const Candidate& candidate) {
   if (hit > 0) hits_[candidate.first] = hit;
 }
 
-void Planner::start_prefills(std::vector<Candidate> candidates, std::int64_t budget) {
+void Planner::start_prefills(Candidates candidates, std::int64_t budget) {
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return std::tuple(a.second->deadline(), a.second->arrival(), a.first) <
            std::tuple(b.second->deadline(), b.second->arrival(), b.first);
@@ -297,19 +322,24 @@ void Planner::top_up_prefills(std::int64_t budget) {
   }
 }
 
-/// Several started prompts can hold the window blocks that each of them waits for; then the
-/// youngest gives way. One alone waits: what it lacks is pinned by transfers that will end.
-void Planner::break_deadlock() {
-  if (!decision_.step.empty() || !decision_.preempt.empty()) return;
-  std::vector<Candidate> holders;
-  for (const Candidate& candidate : in_phase(Phase::prefill)) {
-    if (!gone(candidate.first) && !candidate.second->blocks().empty()) holders.push_back(candidate);
+/// Several can hold the window blocks that each of them waits for; then the youngest gives way. One
+/// alone waits: what it lacks is pinned by transfers that will end.
+void Planner::break_deadlock(std::initializer_list<Phase> phases) {
+  const bool moves = !decision_.step.empty() || !decision_.preempt.empty();
+  if (moves || !decision_.cannot_grow.empty()) return;
+  Candidates holders;
+  for (const Phase phase : phases) {
+    for (const Candidate& candidate : in_phase(phase)) {
+      if (!candidate.second->blocks().empty()) holders.push_back(candidate);
+    }
   }
-  if (holders.size() > 1) preempt(holders.back().first, *holders.back().second);
+  if (holders.size() < 2) return;
+  const auto youngest = std::max_element(holders.begin(), holders.end());
+  preempt(youngest->first, *youngest->second);
 }
 
 void Planner::add_prefill_rows() {
-  std::vector<Candidate> candidates;
+  Candidates candidates;
   for (const Candidate& candidate : in_phase(Phase::prefill)) {
     if (gone(candidate.first)) continue;
     if (pools_.could_fit(candidate.second->length(), 1)) {
@@ -321,7 +351,6 @@ void Planner::add_prefill_rows() {
   const std::int64_t budget = step_rows();
   start_prefills(std::move(candidates), budget);
   top_up_prefills(budget);
-  break_deadlock();
 }
 
 PlanDecision Planner::finish() {
@@ -340,6 +369,7 @@ PlanDecision plan_prefill(const SequenceTable& table, const kvcache::BlockPools&
                           const RateModel& rates, const PlanLimits& limits) {
   Planner planner(table, pools, rates, limits);
   planner.add_prefill_rows();
+  planner.break_deadlock({Phase::prefill});  // those that are computed wait to be handed over
   return planner.finish();
 }
 
@@ -349,6 +379,7 @@ PlanDecision plan_mixed(const SequenceTable& table, const kvcache::BlockPools& p
   Planner planner(table, pools, rates, limits);
   planner.add_decode_rows();
   planner.add_prefill_rows();
+  planner.break_deadlock({Phase::prefill, Phase::decode});
   PlanDecision together = planner.finish();
   const bool is_shut_out = prefills && together.step.prefill.empty() && table.decoded_last();
   if (!is_shut_out) return together;
