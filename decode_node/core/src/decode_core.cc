@@ -100,10 +100,21 @@ void DecodeCore::on(const OwnerRef& from, const protocol::Reserve& message, Inst
   space_queue_.leave(request);
 }
 
+/// Everything here starts with blocks: only who was preempted has none. It needs its whole length
+/// at once, and new reservations would take every block that gets free from under it. It gets them
+/// as those that run end, and is given up when it could not fit alone.
+bool DecodeCore::a_victim_waits() const {
+  const auto& all = table().all();
+  return std::any_of(all.begin(), all.end(), [](const auto& entry) {
+    return entry.second.phase() == engine::Phase::prefill && entry.second.blocks().empty();
+  });
+}
+
 /// False when there are not enough blocks for it now.
 Result<bool> DecodeCore::place(const OwnerRef& to, const protocol::Reserve& message,
                                Instant arrived, Instant now) {
   BATON_ASSIGN(std::optional<engine::Sequence> sequence, to_compute(message, now));
+  if (a_victim_waits()) return false;
   if (sequence) return compute(to, message, std::move(*sequence), arrived);
   std::optional<Space> space = find_space(message.work);
   if (!space) return false;
@@ -406,6 +417,7 @@ void DecodeCore::give_back(Job& job) {
 
 protocol::Load DecodeCore::load() const {
   protocol::Load load = base_load();
+  if (a_victim_waits()) load.free_tokens = 0;  // for whom the router would send
   for (const auto& [request, job] : jobs()) {
     if (job.finished) continue;
     const bool waits = job.local ? !job.local->started : !job.owned;

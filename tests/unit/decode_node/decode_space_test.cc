@@ -138,6 +138,77 @@ TEST_F(Windowed, TheLastUnitOfThePromptComesEvenIfNoLaterQuerySeesIt) {
   EXPECT_EQ(told_pair<protocol::Accepted>().size(), 1U);
 }
 
+/// Two requests of two blocks each, the first of which they share, have grown until one was
+/// preempted.
+class Victim : public DecodeFixture {
+ protected:
+  Victim() { preempt_in(5); }
+  void preempt_in(int blocks, std::size_t grant = 0) {
+    worker::NodeLimits limits = worker::small_limits();
+    limits.headroom_tokens = 1;
+    core_ = DecodeCore(limits, worker::small_pools(blocks), 100);
+    steps = 0;
+    forget();
+    run(key(1), 60);
+    run(key(2), 60);
+    if (grant > 0) reserve(key(3), grant);
+    const int before = counted(Countable::preempted);
+    while (counted(Countable::preempted) == before) step();
+    forget();
+  }
+  bool granted(const protocol::AttemptKey& k, bool prompt_ready = false) {
+    forget();
+    reserve(k, 5, 5, prompt_ready);
+    for (const auto& each : told<protocol::Refused>()) EXPECT_EQ(each.reason, Reason::no_space);
+    return !told<protocol::Granted>().empty();
+  }
+  /// Until the victim's blocks are computed again.
+  void run_on() {
+    for (int i = 0; i < 100 && plan.prefill.empty(); ++i) {
+      if (!plan.empty()) end_step();
+      begin_step();
+    }
+    ASSERT_FALSE(plan.prefill.empty());
+    end_step();
+  }
+};
+
+TEST_F(Victim, GetsTheBlocksThatAreLeftBeforeAnyReservation) {
+  ASSERT_GT(core_.pools().available_blocks(0), 0);
+  EXPECT_FALSE(granted(key(4)));
+  EXPECT_EQ(core_.load().free_tokens, 0);
+  run_on();
+  EXPECT_TRUE(granted(key(4, 1, 2)));
+  EXPECT_EQ(core_.load().free_tokens, core_.pools().available_blocks(0) * 16);
+}
+
+TEST_F(Victim, ThatWasCancelledHoldsNobodyUp) {
+  say(protocol::Cancel{key(2)});
+  EXPECT_TRUE(granted(key(4)));
+}
+
+/// Were it not so, this one's prompt could fill the cache that the granted one waits for, while the
+/// victim that it waits for itself waits for the granted blocks.
+TEST_F(Victim, GetsTheBlocksOfAGrantThatAComputedPromptTakesBack) {
+  preempt_in(10, 80);
+  begin_step();
+  EXPECT_TRUE(plan.prefill.empty()) << "the grant has what the victim lacks";
+  end_step();
+  std::uint32_t leg = 1;
+  forget();
+  for (Duration waited{}; waited < 400ms && commands<handoff::CloseGrant>().empty();
+       waited += 100ms) {
+    EXPECT_FALSE(granted(key(4, 1, leg++), true));
+    now += 100ms;
+  }
+  EXPECT_EQ(commands<handoff::CloseGrant>().size(), 1U);
+  closed();
+  begin_step();
+  EXPECT_EQ(plan.prefill.size(), 1U);
+  end_step();
+  EXPECT_TRUE(granted(key(4, 1, leg), true));
+}
+
 /// Two requests of two blocks each grow in a pool of five: one is preempted.
 class Preempted : public DecodeFixture {
  protected:

@@ -84,6 +84,7 @@ class DecodeCore final : public worker::RequestCore<DecodeJob> {
   };
 
   Result<void> admit(const protocol::Reserve& message) const;
+  bool a_victim_waits() const;
   Result<bool> place(const handoff::OwnerRef& to, const protocol::Reserve& message, Instant arrived,
                      Instant now);
   Result<std::optional<engine::Sequence>> to_compute(const protocol::Reserve& message,
