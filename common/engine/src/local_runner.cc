@@ -109,10 +109,18 @@ std::optional<Result<Completion>> LocalRunner::take(SequenceId id) {
   return Result<Completion>(std::move(progress.completion));
 }
 
+void LocalRunner::drop(SequenceId id) {
+  table_.remove(id, pools_);
+  progress_.erase(id);
+}
+
 Result<Completion> LocalRunner::complete(SequenceSpec spec, const OnToken& on_token) {
   BATON_ASSIGN(const SequenceId id, submit(std::move(spec)));
   while (true) {
-    BATON_TRY(step(on_token));
+    if (const Result<bool> stepped = step(on_token); !stepped) {
+      drop(id);
+      return stepped.error();
+    }
     auto outcome = take(id);
     if (outcome) return std::move(*outcome);
   }

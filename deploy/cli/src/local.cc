@@ -115,6 +115,7 @@ void LocalModel::complete_all(std::span<const Prompt> prompts, std::size_t concu
         answers[index] = *outcome ? Result<Answer>(answer_of(**outcome, length))
                                   : Result<Answer>(outcome->error());
       } else if (!stepped) {
+        runner_->drop(it->first);
         answers[index] = Result<Answer>(stepped.error());
       }
       it = answers[index] ? running.erase(it) : std::next(it);

@@ -197,6 +197,45 @@ TEST_F(LocalRunnerTest, AnOutcomeIsTakenOnceAndTokensAreReportedInOrder) {
   EXPECT_FALSE(runner->take(id).has_value());
 }
 
+/// Its steps fail while `fails` is set.
+class FailingModel : public test::FakeModel {
+ public:
+  Result<models::StepOutput> forward(std::span<const models::SequenceRows> batch,
+                                     kvcache::Arena& arena,
+                                     models::StepObserver* observer) override {
+    if (fails) return Error(Reason::internal, "broken");
+    return FakeModel::forward(batch, arena, observer);
+  }
+
+  bool fails = false;
+};
+
+TEST_F(LocalRunnerTest, ARequestWhoseStepFailedLeavesNothingBehind) {
+  FailingModel model;
+  const auto runner = runner_of(model, options_of(640));
+  model.fails = true;
+  EXPECT_EQ(runner->complete(spec_of(20, 8)).error().reason(), Reason::internal);
+  EXPECT_TRUE(at_baseline(*runner));
+  EXPECT_FALSE(runner->step().value()) << "nothing is unfinished";
+  model.fails = false;
+  expect_equal(runner->complete(spec_of(20, 8)).value(), reference(20, 8));
+}
+
+TEST_F(LocalRunnerTest, ADroppedRequestIsForgottenWhateverBecameOfIt) {
+  const auto runner = runner_of(model_, options_of(640));
+  const SequenceId running = runner->submit(spec_of(20, 8)).value();
+  runner->step().value();
+  runner->drop(running);
+  EXPECT_TRUE(at_baseline(*runner));
+  EXPECT_FALSE(runner->take(running).has_value());
+  const SequenceId ended = runner->submit(spec_of(20, 8)).value();
+  while (runner->step().value()) {
+  }
+  runner->drop(ended);
+  runner->drop(ended);
+  EXPECT_FALSE(runner->take(ended).has_value());
+}
+
 TEST_F(LocalRunnerTest, ACacheOfNoPositionsIsRefused) {
   EXPECT_EQ(LocalRunner::create(model_, options_of(0)).error().reason(), Reason::bad_config);
 }

@@ -57,14 +57,18 @@ class LocalRunner {
   /// can never fit. The request is computed by step().
   Result<SequenceId> submit(SequenceSpec spec);
 
-  /// One step of whatever is unfinished. False when nothing is.
+  /// One step of whatever is unfinished. False when nothing is. After an error what was unfinished
+  /// is left as it was: to be tried again, or dropped.
   Result<bool> step(const OnToken& on_token = {});
 
   /// The outcome of an ended request, once: nothing while it runs. Reason::cannot_grow when the
   /// cache was too small for it.
   std::optional<Result<Completion>> take(SequenceId id);
 
-  /// submit(), step() to the end, take().
+  /// Ends and forgets a request, whatever has become of it.
+  void drop(SequenceId id);
+
+  /// submit(), step() to the end, take(); an error drops it.
   Result<Completion> complete(SequenceSpec spec, const OnToken& on_token = {});
 
   const kvcache::BlockPools& pools() const { return pools_; }
