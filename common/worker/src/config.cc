@@ -45,8 +45,10 @@ void add_engine_options(ConfigTable& table, WorkerConfig& c) {
             "Positions that a grant covers beyond the prompt");
   table.add("prefill_suffix_tokens", &c.prefill_suffix_tokens, IntRange{0, 1'000'000'000},
             "Decode nodes compute a prompt with at most so many tokens not cached; 0: none");
-  table.add("step_budget", &c.step_budget, DurationRange{milliseconds(0), seconds(3600)},
-            "Longest step with prompts beside streams, planned for two thirds of it; 0: no limit");
+  table.add(
+      "step_budget", &c.step_budget, DurationRange{milliseconds(0), seconds(3600)},
+      "Longest step with prompts beside streams, planned for two thirds of it, or a quarter more "
+      "than the streams alone take; 0: no limit");
   table.add("prefix_cache", &c.prefix_cache,
             "Keep the cache of ended requests for those that begin alike, until room is needed");
   table.add("poison_freed", &c.poison_freed, "Fill freed cache blocks with a pattern (tests)");
