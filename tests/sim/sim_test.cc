@@ -330,6 +330,15 @@ TEST(Sim, WindowsLongerAndShorterThanPromptsAreHandedOver) {
   }
 }
 
+/// As in the product, where a window's pool is sized by the window and not by the prompts.
+TEST(Sim, PromptsLongerThanTheWindowsPoolAreHandedOver) {
+  Options options;
+  options.prefill_window_blocks = 8;
+  options.decode_window_blocks = 12;
+  options.prefill_nodes = 1;
+  sum_over_seeds(options);
+}
+
 TEST(Sim, AStopLongerThanTheLeaseEndsWhatTheWorkerHeld) {
   Options options;
   options.stops_per_second = 1;

@@ -122,7 +122,7 @@ void PrefillCore::note_start(Job& job, const engine::PrefillRows& rows, Instant 
 
 void PrefillCore::refresh_source(Job& job) {
   const engine::Sequence* sequence = table().find(*job.sequence);
-  pin(job.source.value(), sequence->blocks());
+  pin(job.source.value(), sequence->blocks(), job.length);
   std::vector<handoff::LocalBlocks> blocks = worker::local_blocks(sequence->blocks(), pools());
   if (job.source_begun) {
     command(handoff::ExtendSource{job.source, std::move(blocks)});
