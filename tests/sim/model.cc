@@ -10,10 +10,10 @@ handoff::Geometry geometry(const Options& options) {
   return {1, unit_positions * 8, {{0, {0, 2}}, {options.window, {window_layer}}}};
 }
 
-kvcache::PoolConfig pool_config(const Options& options, int blocks) {
+kvcache::PoolConfig pool_config(const Options& options, int blocks, int window_blocks) {
   kvcache::PoolConfig config;
   config.block_positions = block_units * unit_positions;
-  config.groups = {{blocks, 0}, {blocks, options.window}};
+  config.groups = {{blocks, 0}, {window_blocks == 0 ? blocks : window_blocks, options.window}};
   config.record_freed = true;
   return config;
 }

@@ -21,7 +21,8 @@ inline constexpr std::uint32_t layers = 3;
 inline constexpr std::uint32_t window_layer = 1;  ///< the others see everything
 
 handoff::Geometry geometry(const Options& options);
-kvcache::PoolConfig pool_config(const Options& options, int blocks);
+/// `window_blocks` 0: as many as the other group has.
+kvcache::PoolConfig pool_config(const Options& options, int blocks, int window_blocks);
 worker::NodeLimits node_limits(const Options& options);
 router::TableLimits table_limits();
 

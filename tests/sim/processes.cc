@@ -23,10 +23,12 @@ void Simulation::start(Worker& w) {
   w.commands.clear();
   if (w.role == Role::prefill) {
     w.core = std::make_unique<prefill_node::PrefillCore>(
-        node_limits(options_), pool_config(options_, options_.prefill_blocks));
+        node_limits(options_),
+        pool_config(options_, options_.prefill_blocks, options_.prefill_window_blocks));
   } else {
     w.core = std::make_unique<decode_node::DecodeCore>(
-        node_limits(options_), pool_config(options_, options_.decode_blocks), random_());
+        node_limits(options_),
+        pool_config(options_, options_.decode_blocks, options_.decode_window_blocks), random_());
   }
   w.sender =
       std::make_unique<handoff::Sender>(geometry(options_), Digest256{}, handoff::SenderLimits{});

@@ -330,6 +330,27 @@ TEST(Sim, WindowsLongerAndShorterThanPromptsAreHandedOver) {
   }
 }
 
+/// As in the product, where a window's pool is sized by the window and not by the prompts.
+TEST(Sim, PromptsLongerThanTheWindowsPoolAreHandedOver) {
+  Options options;
+  options.prefill_window_blocks = 8;
+  options.decode_window_blocks = 12;
+  options.prefill_nodes = 1;
+  sum_over_seeds(options);
+}
+
+/// Started prompts fill the window's pool of the prefill node, and none of them can go on.
+TEST(Sim, PromptsThatHoldEachOthersWindowBlocksAreAllComputed) {
+  Options options;
+  options.window = 100;
+  options.prefill_window_blocks = 7;
+  options.prefill_nodes = 1;
+  options.requests = 80;
+  options.thread_latency = std::chrono::milliseconds(1);
+  const Outcome sum = sum_over_seeds(options);
+  EXPECT_GT(sum.preemptions, 0);
+}
+
 TEST(Sim, AStopLongerThanTheLeaseEndsWhatTheWorkerHeld) {
   Options options;
   options.stops_per_second = 1;
@@ -371,6 +392,8 @@ TEST(Sim, EverythingAtOnce) {
   options.one_token_chance = 0.1;
   options.decode_blocks = 20;
   options.prefill_blocks = 24;
+  options.window = 100;
+  options.prefill_window_blocks = 8;
   options.thread_latency = std::chrono::milliseconds(1);
   sum_over_seeds(options);
 }

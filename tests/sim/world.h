@@ -45,7 +45,9 @@ struct Options {
   int requests = 40;
   int prefill_blocks = 64;
   int decode_blocks = 48;
-  int window = 24;                         ///< of the second layer group
+  int window = 24;                ///< of the second layer group
+  int prefill_window_blocks = 0;  ///< of that group; 0: as many as of the first
+  int decode_window_blocks = 0;
   std::int64_t prefill_suffix_tokens = 0;  ///< that decode nodes compute themselves
   double fault_seconds = 3;                ///< faults stop after this
   double kills_per_second = 0;             ///< of worker processes

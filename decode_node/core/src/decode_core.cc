@@ -193,7 +193,7 @@ void DecodeCore::grant(const OwnerRef& to, const protocol::Reserve& message, Spa
   job.held_tokens = held_tokens_of(job.grant, space.held_to);
   if (job.chain) add(worker::PrefixLookedUp{job.grant.length, job.held_tokens});
   by_grant_[job.grant.id] = job.key.request;
-  pin(job.grant.id, job.blocks);
+  pin(job.grant.id, job.blocks, job.grant.length);
   command(handoff::OpenGrant{job.key, job.grant, worker::local_blocks(job.blocks, pools())});
   send(to, protocol::Granted{job.key, job.grant});
 }

@@ -64,7 +64,7 @@ void PrefillCore::on(const OwnerRef& from, const protocol::Prefill& message, Ins
   job.length = sequence->length();
   job.first_index = static_cast<std::int32_t>(sequence->generated_count());
   job.received = arrived;
-  job.source = handoff::SourceId(next_source_++);
+  job.source = next_source();
   add_sequence(job, std::move(*sequence));
 }
 
@@ -76,10 +76,12 @@ void PrefillCore::on(const OwnerRef& from, const protocol::Target& message) {
       message.key.attempt.decode_leg < job.key.attempt.decode_leg) {
     return;
   }
-  if (job.handed_over && message.key.attempt != job.key.attempt) {
+  const bool is_known = message.key.attempt == job.key.attempt;
+  if (job.handed_over && !is_known) {
     return refuse(from, message.key, Error(Reason::released, "the units of this attempt are gone"));
   }
-  if (job.handed_over) return repeat(job);
+  // A grant that was given up is not filled again: part of it may have been sent.
+  if (is_known && job.outcome) return repeat(job);
   job.key = message.key;
   job.outcome.reset();
   job.target = message;
@@ -101,6 +103,9 @@ void PrefillCore::give_back(Job& job) {
 
 engine::StepPlan PrefillCore::next_step(Instant now) {
   engine::PlanDecision decision = engine::plan_prefill(table(), pools(), rates(), limits().plan);
+  if (!blocks_come_back()) {
+    for (engine::SequenceId id : decision.preempt) preempt(*job_of(id));
+  }
   fail_all(decision.cannot_grow, Error(Reason::cannot_grow, "the prompt does not fit the cache"),
            now);
   begin_step(std::move(decision.step));
@@ -109,6 +114,29 @@ engine::StepPlan PrefillCore::next_step(Instant now) {
     if (job != nullptr && !job->started) note_start(*job, rows, now);
   }
   return step();
+}
+
+/// Computed prompts leave by themselves; what an ended source pinned is free when its sends are.
+/// Nobody gives way for what will come anyway.
+bool PrefillCore::blocks_come_back() const {
+  const auto computing = std::count_if(jobs().begin(), jobs().end(), [](const auto& each) {
+    return each.second.source_begun && !each.second.tokens;
+  });
+  return pinned() > static_cast<std::size_t>(computing);
+}
+
+/// Its blocks go to older prompts; it is computed again when there are some. The units are made
+/// anew then, by a new source into a new grant: what of the old ones has been sent nobody can say.
+void PrefillCore::preempt(Job& job) {
+  count(Countable::preempted, Reason::no_space);
+  table().find(*job.sequence)->preempt(pools());
+  if (!std::exchange(job.source_begun, false)) return;
+  command(handoff::AbortSource{job.source});
+  job.source = next_source();
+  if (!std::exchange(job.target, std::nullopt)) return;
+  job.outcome = protocol::HandoffEnded{
+      job.key, false, Reason::no_space, "the prompt's blocks went to an older prompt", {}};
+  send(job.owner, *job.outcome);
 }
 
 /// `rows`: its first ones, which begin where the cached prefix ends.
@@ -122,7 +150,7 @@ void PrefillCore::note_start(Job& job, const engine::PrefillRows& rows, Instant 
 
 void PrefillCore::refresh_source(Job& job) {
   const engine::Sequence* sequence = table().find(*job.sequence);
-  pin(job.source.value(), sequence->blocks());
+  pin(job.source.value(), sequence->blocks(), job.length);
   std::vector<handoff::LocalBlocks> blocks = worker::local_blocks(sequence->blocks(), pools());
   if (job.source_begun) {
     command(handoff::ExtendSource{job.source, std::move(blocks)});

@@ -244,14 +244,17 @@ void HandoffTable::new_attempt(RequestId id, Entry& entry, Reason reason,
 void HandoffTable::new_decode_leg(RequestId id, Entry& entry, Reason reason,
                                   const std::string& message, Instant now) {
   // Beside a prefill worker, one that had no target has computed nothing: not lost because of it.
-  if (reason == Reason::worker_lost && entry.prefill && !entry.target_sent) {
+  const bool was_idle = reason == Reason::worker_lost && entry.prefill && !entry.target_sent;
+  // The prompt gave way to an older one: neither the request nor the decode worker is at fault.
+  const bool gave_way = reason == Reason::no_space;
+  if (was_idle || gave_way) {
     note_attempt(id, entry, reason);
   } else if (!may_try_again(id, entry, reason, message, now)) {
     return;
   }
   if (entry.decode) {
     owe(*entry.decode, protocol::Cancel{key_of(id, entry)}, now);
-    entry.avoid.insert(entry.decode->node);
+    if (!gave_way) entry.avoid.insert(entry.decode->node);
   }
   ++entry.attempt.decode_leg;
   forget_grant(entry);

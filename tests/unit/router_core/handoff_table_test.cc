@@ -319,6 +319,17 @@ TEST_F(Table, AFailedHandoffTakesANewDecodeLegAndKeepsThePrompt) {
   EXPECT_EQ(last<protocol::Cancel>("d0").key, key);
 }
 
+TEST_F(Table, APromptThatGaveWayToAnotherOneIsNobodysFailure) {
+  for (std::uint32_t leg = 1; leg <= 5; ++leg) {  // more than are allowed without a token
+    const protocol::AttemptKey attempt{id, {1, leg}};
+    say("d0", protocol::Granted{attempt, grant()});
+    say("p0", protocol::HandoffEnded{attempt, false, Reason::no_space, "", {}});
+    EXPECT_EQ(last<protocol::Cancel>("d0").key, attempt);
+    EXPECT_EQ(last<protocol::Reserve>("d0").key.attempt, (Attempt{1, leg + 1}));
+  }
+  EXPECT_EQ(count<protocol::Prefill>("p0"), 1U);
+}
+
 TEST_F(Table, ReleasedUnitsRaiseBothLegs) {
   say("d0", protocol::Granted{key, grant()});
   say("p0", tokens(key, 0, {20}));

@@ -144,10 +144,10 @@ TEST(Pins, OutliveTheSequenceAndAreTakenOnce) {
   kvcache::SequenceBlocks blocks;
   ASSERT_TRUE(cache.extend(blocks, {0, 33, 33}));
   Pins pins;
-  pins.add(blocks, cache, kvcache::HolderKind::send_pin);
-  pins.add(blocks, cache, kvcache::HolderKind::send_pin);
+  pins.add(blocks, 65, cache, kvcache::HolderKind::send_pin);
+  pins.add(blocks, 65, cache, kvcache::HolderKind::send_pin);
   ASSERT_TRUE(cache.extend(blocks, {33, 65, 65}));
-  pins.add(blocks, cache, kvcache::HolderKind::send_pin);
+  pins.add(blocks, 65, cache, kvcache::HolderKind::send_pin);
   EXPECT_EQ(cache.counts(0).references[1], 3);
   cache.release(blocks);
   EXPECT_EQ(cache.available_blocks(0), 5);
@@ -155,6 +155,18 @@ TEST(Pins, OutliveTheSequenceAndAreTakenOnce) {
   EXPECT_EQ(cache.available_blocks(0), 8);
   EXPECT_EQ(cache.available_blocks(1), 8);
   pins.release(cache, kvcache::HolderKind::send_pin);  // nothing is left to release
+}
+
+TEST(Pins, OfAWindowBeginAtTheFirstBlockThatAHandoffNeeds) {
+  kvcache::BlockPools cache = pools();
+  kvcache::SequenceBlocks blocks;
+  ASSERT_TRUE(cache.extend(blocks, {0, 128, 128}));
+  Pins pins;
+  pins.add(blocks, 120, cache, kvcache::HolderKind::send_pin);
+  EXPECT_EQ(cache.counts(0).references[1], 4);
+  EXPECT_EQ(cache.counts(1).references[1], 1);  // 97 to 119
+  cache.release(blocks);
+  pins.release(cache, kvcache::HolderKind::send_pin);
 }
 
 }  // namespace

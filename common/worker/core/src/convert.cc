@@ -92,11 +92,14 @@ protocol::Tokens::Logprob logprob_of(const engine::Logprobs& logprobs) {
   return out;
 }
 
-void Pins::add(const kvcache::SequenceBlocks& blocks, kvcache::BlockPools& pools,
-               kvcache::HolderKind kind) {
+void Pins::add(const kvcache::SequenceBlocks& blocks, std::int64_t length,
+               kvcache::BlockPools& pools, kvcache::HolderKind kind) {
+  const std::vector<std::int64_t> needed = first_needed(length, pools);
   for (int group = 0; group < pools.groups(); ++group) {
     const kvcache::BlockTable& table = blocks.group(group);
-    for (std::size_t i = table.first_held(); i < table.size(); ++i) {
+    const auto first = static_cast<std::size_t>(needed[static_cast<std::size_t>(group)] /
+                                                pools.config().block_positions);
+    for (std::size_t i = std::max(table.first_held(), first); i < table.size(); ++i) {
       const std::pair<int, kvcache::BlockRef> entry{group, table.ref(i)};
       if (std::find(refs_.begin(), refs_.end(), entry) != refs_.end()) continue;
       pools.hold(group, entry.second, kind);

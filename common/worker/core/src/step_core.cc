@@ -51,8 +51,9 @@ engine::StepPlan StepCore::end_step() {
   return std::exchange(step_, {});
 }
 
-void StepCore::pin(std::uint64_t handle, const kvcache::SequenceBlocks& blocks) {
-  pins_[handle].add(blocks, pools_, phase_.pin);
+void StepCore::pin(std::uint64_t handle, const kvcache::SequenceBlocks& blocks,
+                   std::int64_t length) {
+  pins_[handle].add(blocks, length, pools_, phase_.pin);
 }
 
 void StepCore::unpin(std::uint64_t handle) {

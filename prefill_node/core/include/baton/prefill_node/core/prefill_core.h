@@ -58,11 +58,14 @@ class PrefillCore final : public worker::RequestCore<PrefillJob> {
   void on(const Other&) {}
 
   Result<engine::Sequence> admit(const protocol::Prefill& message, Instant now) const;
+  bool blocks_come_back() const;
+  void preempt(Job& job);
   void note_start(Job& job, const engine::PrefillRows& rows, Instant now);
   void refresh_source(Job& job);
   void send_target(Job& job);
   void finish(Job& job, protocol::Finished finished);
   Job* job_of_source(handoff::SourceId source);
+  handoff::SourceId next_source() { return handoff::SourceId(next_source_++); }
 
   std::uint64_t next_source_ = 1;
 };

@@ -35,8 +35,9 @@ protocol::Tokens::Logprob logprob_of(const engine::Logprobs& logprobs);
 /// References to a sequence's blocks that outlive the sequence, until the transport has let go.
 class Pins {
  public:
-  /// Pins what is held now and was not pinned before.
-  void add(const kvcache::SequenceBlocks& blocks, kvcache::BlockPools& pools,
+  /// Pins what is held now, was not pinned before and is needed by a handoff at `length`: what a
+  /// window will have left behind by then is nothing to the transport, and would fill its pool.
+  void add(const kvcache::SequenceBlocks& blocks, std::int64_t length, kvcache::BlockPools& pools,
            kvcache::HolderKind kind);
   void release(kvcache::BlockPools& pools, kvcache::HolderKind kind);
 

@@ -70,8 +70,10 @@ class StepCore : public NodeCore {
   }
 
   // ---- blocks that the transport uses, by source or grant ----
-  void pin(std::uint64_t handle, const kvcache::SequenceBlocks& blocks);
+  /// Those that a handoff at `length` needs.
+  void pin(std::uint64_t handle, const kvcache::SequenceBlocks& blocks, std::int64_t length);
   void unpin(std::uint64_t handle);
+  std::size_t pinned() const { return pins_.size(); }  ///< sources or grants
 
   /// Room in the first group, and what is left to compute of prompts.
   protocol::Load base_load() const;
