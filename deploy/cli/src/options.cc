@@ -106,7 +106,9 @@ void add_node_flags(CLI::App& app, UpOptions& options) {
   add("--chunk-rows", "N", "Most rows of one prompt in a step");
   add("--prefill-suffix-tokens", "N",
       "Decode nodes compute a prompt with at most so many tokens not cached");
-  add("--step-budget", "TIME", "Longest step with prompts beside streams, e.g. 50ms; 0s: no limit");
+  add("--step-budget", "TIME",
+      "Longest step with prompts beside streams, e.g. 50ms (a quarter above the streams' own steps "
+      "where those leave less); 0s: no limit");
   add("--log-level", "LEVEL", "debug, info, warning or error");
 }
 

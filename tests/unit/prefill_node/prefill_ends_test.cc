@@ -131,6 +131,19 @@ TEST_F(PrefillFixture, ACancelledRowsTokenIsNotTold) {
   EXPECT_TRUE(commands<handoff::CommitSource>().empty());
 }
 
+TEST_F(PrefillFixture, AStepThatRowsLeftTeachesNothing) {
+  prefill(key(1));
+  const Duration by_the_prior = core_.load().backlog;
+  begin_step();
+  say(protocol::Cancel{key(1)});
+  end_step();
+  prefill(key(2));
+  EXPECT_EQ(core_.load().backlog, by_the_prior);
+  step();
+  prefill(key(3));
+  EXPECT_NE(core_.load().backlog, by_the_prior);
+}
+
 TEST_F(PrefillFixture, ACancelTouchesNoOtherRequestOfTheStep) {  // HNG-23
   prefill(key(1));
   prefill(key(2));
