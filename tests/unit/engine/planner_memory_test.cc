@@ -82,6 +82,23 @@ TEST(Planner, StartedPromptsThatWaitForEachOthersWindowBlocksAreUntied) {
   EXPECT_EQ(decision.preempt, std::vector<SequenceId>{SequenceId(2)});
 }
 
+/// The younger one would start first again and take back what it gave.
+TEST(Planner, OfStartedPromptsThatWaitForEachOtherTheLaterDeadlineGivesWay) {
+  kvcache::BlockPools pools(
+      {.block_positions = 16, .groups = {{.blocks = 100}, {.blocks = 6, .window = 48}}});
+  SequenceTable table;
+  for (const int deadline : {9, 5}) {
+    SequenceSpec spec = spec_of(100);
+    spec.deadline = Instant(std::chrono::seconds(deadline));
+    Sequence sequence = Sequence::for_prefill(std::move(spec), test_limits).value();
+    ASSERT_TRUE(sequence.reserve(pools, 48));
+    sequence.advance(48, 1, pools);
+    table.add(std::move(sequence));
+  }
+  const auto decision = plan_prefill(table, pools, one_ms_a_row(), limits_of(64));
+  EXPECT_EQ(decision.preempt, std::vector<SequenceId>{SequenceId(1)});
+}
+
 /// The older is in prefill, so that the younger can preempt nobody to get its block.
 TEST(Planner, AStreamThatHoldsThePromptsWindowBlockWhileBothWaitGivesWay) {
   kvcache::BlockPools pools(

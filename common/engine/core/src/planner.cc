@@ -20,6 +20,11 @@ constexpr std::int64_t few_times = 8;
 using Candidate = std::pair<SequenceId, const Sequence*>;
 using Candidates = std::vector<Candidate>;
 
+bool starts_before(const Candidate& a, const Candidate& b) {
+  return std::tuple(a.second->deadline(), a.second->arrival(), a.first) <
+         std::tuple(b.second->deadline(), b.second->arrival(), b.first);
+}
+
 class Planner {
  public:
   Planner(const SequenceTable& table, const kvcache::BlockPools& pools, const RateModel& rates,
@@ -261,10 +266,7 @@ void Planner::look_up_prefix(const Candidate& candidate) {
 }
 
 void Planner::start_prefills(Candidates candidates, std::int64_t budget) {
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return std::tuple(a.second->deadline(), a.second->arrival(), a.first) <
-           std::tuple(b.second->deadline(), b.second->arrival(), b.first);
-  });
+  std::sort(candidates.begin(), candidates.end(), starts_before);
   std::int64_t share = budget;
   if (candidates.size() > 1) {
     const std::int64_t fitting = rows_allowed(start_of(candidates.front()), budget);
@@ -322,8 +324,9 @@ void Planner::top_up_prefills(std::int64_t budget) {
   }
 }
 
-/// Several can hold the window blocks that each of them waits for; then the youngest gives way. One
-/// alone waits: what it lacks is pinned by transfers that will end.
+/// Several can hold the window blocks that each of them waits for; then the one gives way that would
+/// start last, or it would take its blocks back first. One alone waits: what it lacks is pinned by
+/// transfers that will end.
 void Planner::break_deadlock(std::initializer_list<Phase> phases) {
   const bool moves = !decision_.step.empty() || !decision_.preempt.empty();
   if (moves || !decision_.cannot_grow.empty()) return;
@@ -334,8 +337,8 @@ void Planner::break_deadlock(std::initializer_list<Phase> phases) {
     }
   }
   if (holders.size() < 2) return;
-  const auto youngest = std::max_element(holders.begin(), holders.end());
-  preempt(youngest->first, *youngest->second);
+  const auto last = std::max_element(holders.begin(), holders.end(), starts_before);
+  preempt(last->first, *last->second);
 }
 
 void Planner::add_prefill_rows() {

@@ -7,10 +7,10 @@
 // step limit leaves, and at least a quarter of what those rows take; where that is no row, the two
 // take turns. Memory: when a decoding sequence cannot grow, the youngest sequence that holds blocks
 // and is younger than it is preempted; if there is none it waits, and another one has its row. When
-// several hold blocks and none can move, the youngest gives way. A prompt starts only when all of
-// it fits (HNG-14) beside one more block for each decoding sequence, and prompts start in order, in
-// a step that preempts nobody. A prompt that starts takes what the prefix cache holds of it and is
-// computed from there on.
+// several hold blocks and none can move, the one that would start last gives way. A prompt starts
+// only when all of it fits (HNG-14) beside one more block for each decoding sequence, and prompts
+// start in order, in a step that preempts nobody. A prompt that starts takes what the prefix cache
+// holds of it and is computed from there on.
 #pragma once
 
 #include <cstdint>
