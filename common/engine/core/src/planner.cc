@@ -324,9 +324,9 @@ void Planner::top_up_prefills(std::int64_t budget) {
   }
 }
 
-/// Several can hold the window blocks that each of them waits for; then the one gives way that would
-/// start last, or it would take its blocks back first. One alone waits: what it lacks is pinned by
-/// transfers that will end.
+/// Several can hold the window blocks that each of them waits for; then the one that would start
+/// last gives way: another would take its blocks back first. One alone waits: what it lacks is
+/// pinned by transfers that will end.
 void Planner::break_deadlock(std::initializer_list<Phase> phases) {
   const bool moves = !decision_.step.empty() || !decision_.preempt.empty();
   if (moves || !decision_.cannot_grow.empty()) return;
