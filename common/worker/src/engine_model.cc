@@ -79,7 +79,7 @@ Result<EngineModel> load_engine_model(const WorkerConfig& config,
   // Before anything is taken: an exceeded limit ends the process without a word. Packed weights are
   // about as large as the file.
   const std::uint64_t cache_bytes = cache_bytes_of(model_config, out.cache);
-  BATON_TRY(check_memory(std::filesystem::file_size(config.model), cache_bytes));
+  BATON_TRY(check_memory(file.size_bytes(), cache_bytes));
   BATON_ASSIGN(tokenizer::TokenizerSpec spec, tokenizer::spec_from(file.metadata()));
   out.bundle = tokenizer::serialise(spec);
   out.end_ids = tokenizer::end_of_generation_ids(spec);
@@ -92,7 +92,7 @@ Result<EngineModel> load_engine_model(const WorkerConfig& config,
   BATON_ASSIGN(out.kernels, kernels::make_kernels(config.kernels, *out.pool));
   models::LoadOptions options;
   const std::filesystem::path cache = weights::cache_directory();
-  BATON_ASSIGN(out.weights_digest, weights::content_digest(config.model, cache));
+  BATON_ASSIGN(out.weights_digest, weights::content_digest(*file.file(), cache));
   options.packed_cache = cache;
   options.content = out.weights_digest;
   options.context_length = config.context_length;
