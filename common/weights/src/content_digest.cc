@@ -121,7 +121,7 @@ Result<Digest256> content_digest(const OpenFile& file, const fs::path& cache) {
   if (!cache.empty()) {
     if (const auto kept = kept_digest(cache, file.identity())) return *kept;
   }
-  const Result<Digest256> digest = digest_of(file);
+  Result<Digest256> digest = digest_of(file);
   if (digest.has_error()) {
     return Error(digest.error().reason(),
                  fmt::format("{}: {}", file.path().string(), digest.error().message()));
