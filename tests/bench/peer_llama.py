@@ -3,7 +3,7 @@
     VENV/bin/python tests/bench/peer_llama.py MODULE MODEL THREADS CELL STEPS
 
 MODULE is llama_cpp or ik_llama_cpp._ctypes_api; CELL as in `baton bench engine`. Prints tokens per
-second.
+second. Every cell is one that it can do.
 """
 
 import ctypes
@@ -35,6 +35,8 @@ class Peer:
             params.use_mmap = False
         load = getattr(lib, "llama_model_load_from_file", None) or lib.llama_load_model_from_file
         self.model = load(path.encode(), params)
+        if not self.model:
+            raise SystemExit("the model does not load")
         params = lib.llama_context_default_params()
         params.n_ctx = context
         params.n_batch = UBATCH

@@ -1,6 +1,6 @@
 """One cell of OpenVINO GenAI: VENV/bin/python tests/bench/peer_openvino.py MODEL THREADS CELL STEPS
 
-Prints tokens per second. Cells with more than one sequence are not measured (exit code 3).
+Prints tokens per second. It cannot do cells with more than one sequence (exit code 3).
 """
 
 import re
@@ -16,6 +16,7 @@ def main():
     kind, positions, batch = re.fullmatch(r"(prefill|decode)-(\d+)(?:x(\d+))?", cell).groups()
     positions, steps = int(positions), int(steps)
     if int(batch or 1) > 1:
+        print("one sequence only", file=sys.stderr)
         sys.exit(3)
     pipe = genai.LLMPipeline(path, "CPU", INFERENCE_NUM_THREADS=int(threads))
 

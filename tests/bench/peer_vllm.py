@@ -3,7 +3,8 @@
     VENV/bin/python tests/bench/peer_vllm.py MODEL THREADS CELL STEPS
 
 MODEL is a .gguf file; vLLM reads the folder of its name without the ending, in Hugging Face's
-format (bf16), beside it. Prints tokens per second; exit code 3 where there is no such folder.
+format (bf16), beside it. Prints tokens per second; it cannot where there is no such folder (exit
+code 3).
 """
 
 import os
@@ -17,6 +18,7 @@ def main():
     path, threads, cell, steps = sys.argv[1:5]
     folder = Path(path).with_suffix("")
     if not folder.is_dir():
+        print(f"no folder {folder}", file=sys.stderr)
         sys.exit(3)
     kind, positions, batch = re.fullmatch(r"(prefill|decode)-(\d+)(?:x(\d+))?", cell).groups()
     positions, steps, batch = int(positions), int(steps), int(batch or 1)

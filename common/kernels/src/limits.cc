@@ -159,7 +159,8 @@ double probe_memory(ThreadPool& pool) {
   tensor::Buffer buffer(memory_bytes);
   std::fill_n(buffer.data(), memory_bytes, std::byte{1});
   const auto parts = static_cast<std::size_t>(pool.threads());
-  const std::size_t part = memory_bytes / parts;
+  // Whole lines: a part is read as words, and begins where the one before ends.
+  const std::size_t part = memory_bytes / parts / 64 * 64;
   std::uint64_t sink = 0;
   return best_rate(static_cast<double>(part * parts), [&] {
     pool.run(pool.threads(), [&](int i) {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -110,6 +111,16 @@ struct ThreadPool::State {
     }
   }
 
+  /// False when the system has no more threads to give.
+  bool add_worker() {
+    try {
+      workers.emplace_back([this] { work(); });
+      return true;
+    } catch (const std::system_error&) {
+      return false;
+    }
+  }
+
   void work() {
     set_engine_float_mode();
     std::uint64_t known = 0;
@@ -128,8 +139,8 @@ ThreadPool::ThreadPool(int threads, std::vector<int> processors)
   BATON_CHECK(processors.empty() || std::ssize(processors) == threads);
   State* state = state_.get();
   state->processors = std::move(processors);
-  for (int i = 1; i < threads; ++i) {
-    std::thread& worker = state->workers.emplace_back([state] { state->work(); });
+  for (int i = 1; i < threads && state->add_worker(); ++i) {
+    std::thread& worker = state->workers.back();
     pthread_setname_np(worker.native_handle(), "baton-kernel");
     if (pinned()) pin(worker.native_handle(), state->processors[static_cast<std::size_t>(i)]);
   }

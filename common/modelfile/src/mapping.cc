@@ -4,41 +4,19 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace baton::modelfile {
-namespace {
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Error system_error(const char* action) {
-  return {Reason::io_error, std::string(action) + ": " + std::strerror(errno)};
-}
-
-}  // namespace
 
 FileBytes::~FileBytes() {
-  if (mapped_) ::munmap(const_cast<std::byte*>(view_.data()), view_.size());
+  if (file_) ::munmap(const_cast<std::byte*>(view_.data()), view_.size());
 }
 
 void FileBytes::drop_pages(std::span<const std::byte> part) const {
-  if (!mapped_) return;
+  if (!file_) return;
   const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<std::uintptr_t>(part.data());
   const std::uintptr_t begin = (address + page_bytes - 1) / page_bytes * page_bytes;
@@ -48,19 +26,16 @@ void FileBytes::drop_pages(std::span<const std::byte> part) const {
 }
 
 Result<std::unique_ptr<FileBytes>> FileBytes::map(const std::filesystem::path& path) {
-  // Non-blocking, so that a named pipe cannot hold the process before it is refused.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return system_error("cannot open");
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return system_error("cannot read its size");
-  if (!S_ISREG(status.st_mode)) return Error(Reason::bad_model_file, "not a regular file");
-  if (status.st_size == 0) return Error(Reason::bad_model_file, "the file is empty");
-  const auto size_bytes = static_cast<std::size_t>(status.st_size);
-  void* address = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (address == MAP_FAILED) return system_error("cannot map");
+  BATON_ASSIGN(OpenFile file, OpenFile::open(path));
+  const std::uint64_t size_bytes = file.identity().size_bytes;
+  if (size_bytes == 0) return Error(Reason::bad_model_file, "the file is empty");
+  void* address = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  if (address == MAP_FAILED) {
+    return Error(Reason::io_error, std::string("cannot map: ") + std::strerror(errno));
+  }
   std::unique_ptr<FileBytes> bytes(new FileBytes());
   bytes->view_ = {static_cast<const std::byte*>(address), size_bytes};
-  bytes->mapped_ = true;
+  bytes->file_.emplace(std::move(file));
   return bytes;
 }
 

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "baton/base/result.h"
+#include "baton/modelfile/open_file.h"
 
 namespace baton::modelfile {
 
@@ -22,6 +24,8 @@ class FileBytes {
   static Result<std::unique_ptr<FileBytes>> map(const std::filesystem::path& path);
 
   std::span<const std::byte> view() const { return view_; }
+  /// What is mapped; nullptr for owned bytes.
+  const OpenFile* file() const { return file_ ? &*file_ : nullptr; }
   /// Drops the whole pages inside `part` of a mapping from memory; nothing for owned bytes.
   void drop_pages(std::span<const std::byte> part) const;
 
@@ -30,7 +34,7 @@ class FileBytes {
 
   std::vector<std::byte> owned_;
   std::span<const std::byte> view_;
-  bool mapped_ = false;
+  std::optional<OpenFile> file_;  // that of a mapping
 };
 
 }  // namespace baton::modelfile

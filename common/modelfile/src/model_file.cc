@@ -10,6 +10,13 @@
 #include "mapping.h"
 
 namespace baton::modelfile {
+namespace {
+
+Error with_path(const std::filesystem::path& path, const Error& error) {
+  return {error.reason(), path.string() + ": " + error.message()};
+}
+
+}  // namespace
 
 ModelFile::ModelFile(std::unique_ptr<FileBytes> bytes) : bytes_(std::move(bytes)) {}
 ModelFile::ModelFile(ModelFile&&) noexcept = default;
@@ -28,13 +35,10 @@ Result<ModelFile> ModelFile::from(std::unique_ptr<FileBytes> bytes) {
 }
 
 Result<ModelFile> ModelFile::open(const std::filesystem::path& path) {
-  const auto with_path = [&](const Error& error) {
-    return Error(error.reason(), path.string() + ": " + error.message());
-  };
   Result<std::unique_ptr<FileBytes>> bytes = FileBytes::map(path);
-  if (bytes.has_error()) return with_path(bytes.error());
+  if (bytes.has_error()) return with_path(path, bytes.error());
   Result<ModelFile> file = from(std::move(*bytes));
-  if (file.has_error()) return with_path(file.error());
+  if (file.has_error()) return with_path(path, file.error());
   return file;
 }
 
@@ -67,6 +71,15 @@ std::span<const std::byte> ModelFile::tensor_bytes(const TensorInfo& tensor) con
 
 void ModelFile::drop_pages(const TensorInfo& tensor) const {
   bytes_->drop_pages(tensor_bytes(tensor));
+}
+
+const OpenFile* ModelFile::file() const { return bytes_->file(); }
+
+Result<void> ModelFile::check_unchanged() const {
+  if (file() == nullptr) return ok();
+  const Result<void> checked = file()->check_unchanged();
+  if (checked.has_error()) return with_path(file()->path(), checked.error());
+  return ok();
 }
 
 std::uint64_t ModelFile::size_bytes() const { return bytes_->view().size(); }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "baton/models/memory.h"
 #include "baton/models/rope_table.h"
 
 #include "transformer.h"
@@ -45,8 +46,7 @@ weights::Shape shape_of(const ModelConfig& config) {
 }
 
 Result<void> check_rope_bytes(const ModelConfig& config, std::int64_t context_length) {
-  std::size_t bytes = 0;
-  for (const RopeConfig& rope : config.ropes) bytes += rope_table_bytes(rope, context_length);
+  const std::size_t bytes = position_table_bytes(config, context_length);
   if (bytes > max_rope_bytes) {
     return Error(Reason::bad_config,
                  fmt::format("a context of {} needs {} bytes of position tables, {} are allowed: "

@@ -4,14 +4,10 @@
 #include <utility>
 
 #include "baton/base/check.h"
-#include "baton/models/rope_table.h"
+#include "baton/models/memory.h"
 
 namespace baton::models {
 namespace {
-
-/// Rows of the feed-forward part that are computed together: enough that reading the weights again
-/// costs nothing, few enough that the wide intermediate rows of a long prompt stay small.
-constexpr int ffn_chunk_rows = 512;
 
 kernels::Rows columns(kernels::Rows rows, int first, int count) {
   return {rows.data + first, rows.rows, count, rows.stride};
@@ -33,11 +29,8 @@ Transformer::Transformer(ModelConfig config, weights::ModelWeights weights,
 }
 
 std::size_t Transformer::weight_bytes() const {
-  std::size_t bytes = weights_.memory.size() + workspace_.bytes();
-  for (std::size_t i = 0; i < ropes_.size(); ++i) {
-    bytes += rope_table_bytes(config_.ropes[i], ropes_[i].positions);
-  }
-  return bytes;
+  return weights_.memory.size() + workspace_.bytes() +
+         position_table_bytes(config_, ropes_.front().positions);
 }
 
 Result<StepOutput> Transformer::forward(std::span<const SequenceRows> batch, kvcache::Arena& arena,

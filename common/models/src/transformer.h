@@ -13,6 +13,10 @@
 
 namespace baton::models {
 
+/// Rows of the feed-forward part that are computed together: enough that reading the weights again
+/// costs nothing, few enough that the wide intermediate rows of a long prompt stay small.
+inline constexpr int ffn_chunk_rows = 512;
+
 class Transformer final : public Model {
  public:
   /// One table per entry of config.ropes, each with the same number of positions.

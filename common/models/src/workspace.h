@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "baton/kernels/kernels.h"
 #include "baton/models/config.h"
@@ -28,6 +29,9 @@ struct Workspace {
   Scratch logits;
 
   std::size_t bytes() const;
+  /// Of the largest step.
+  static std::size_t most_bytes(const ModelConfig& config, std::int64_t rows,
+                                std::int64_t logits_rows);
 };
 
 }  // namespace baton::models

@@ -1,9 +1,7 @@
 #include "baton/weights/content_digest.h"
 
 #include <array>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <optional>
 #include <span>
@@ -12,9 +10,7 @@
 #include <system_error>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,53 +20,19 @@ namespace baton::weights {
 namespace {
 
 namespace fs = std::filesystem;
+using modelfile::FileIdentity;
+using modelfile::OpenFile;
 
 constexpr std::size_t read_bytes = 1 << 20;
 /// A file changed this recently could change again within one tick of its time stamp.
 constexpr std::int64_t settle_seconds = 2;
 
-class File {
- public:
-  explicit File(const fs::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-/// What must be unchanged for a kept digest to hold.
-struct Identity {
-  std::uint64_t device = 0;
-  std::uint64_t inode = 0;
-  std::uint64_t size_bytes = 0;
-  std::int64_t seconds = 0;
-  std::int64_t nanoseconds = 0;
-
-  friend bool operator==(const Identity&, const Identity&) = default;
-};
-
-Error read_error(const fs::path& file, std::string_view problem) {
-  return {Reason::io_error, fmt::format("{}: {}", file.string(), problem)};
-}
-
-Result<Identity> identify(const File& open, const fs::path& file) {
-  struct stat status {};
-  if (::fstat(open.get(), &status) != 0) return read_error(file, std::strerror(errno));
-  return Identity{status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
-                  status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
-}
-
-fs::path entry_path(const fs::path& cache, const Identity& identity) {
+fs::path entry_path(const fs::path& cache, const FileIdentity& identity) {
   return cache / "digests" / fmt::format("{:x}-{:x}", identity.device, identity.inode);
 }
 
 /// One line: what the digest belongs to, the digest, and a checksum over both.
-std::string entry_text(const Identity& identity, const Digest256& digest) {
+std::string entry_text(const FileIdentity& identity, const Digest256& digest) {
   const std::string body =
       fmt::format("baton-digest-1 {:x} {:x} {} {} {} {}", identity.device, identity.inode,
                   identity.size_bytes, identity.seconds, identity.nanoseconds, digest.to_string());
@@ -95,7 +57,7 @@ std::optional<Digest256> parse_digest(std::string_view hex) {
   return digest;
 }
 
-std::optional<Digest256> kept_digest(const fs::path& cache, const Identity& identity) {
+std::optional<Digest256> kept_digest(const fs::path& cache, const FileIdentity& identity) {
   std::ifstream stream(entry_path(cache, identity), std::ios::binary);
   std::array<char, 512> text{};
   stream.read(text.data(), text.size());
@@ -111,7 +73,7 @@ std::optional<Digest256> kept_digest(const fs::path& cache, const Identity& iden
 }
 
 /// Written aside and renamed, so that a reader never sees half of it. Failures are ignored.
-void keep_digest(const fs::path& cache, const Identity& identity, const Digest256& digest) {
+void keep_digest(const fs::path& cache, const FileIdentity& identity, const Digest256& digest) {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   if (now.tv_sec - identity.seconds < settle_seconds) return;
@@ -128,16 +90,18 @@ void keep_digest(const fs::path& cache, const Identity& identity, const Digest25
   fs::rename(temporary, entry, error);
 }
 
-Result<Digest256> digest_of(const File& open, const fs::path& file) {
+Result<Digest256> digest_of(const OpenFile& file) {
   Sha256 hash;
   std::vector<std::byte> buffer(read_bytes);
+  std::uint64_t offset_bytes = 0;
   while (true) {
-    const ssize_t got = ::read(open.get(), buffer.data(), buffer.size());
-    if (got == 0) return hash.finish();
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return read_error(file, std::strerror(errno));
-    hash.update(buffer.data(), static_cast<std::size_t>(got));
+    BATON_ASSIGN(const std::size_t got, file.read_at(offset_bytes, buffer));
+    if (got == 0) break;
+    hash.update(buffer.data(), got);
+    offset_bytes += got;
   }
+  BATON_TRY(file.check_unchanged());
+  return hash.finish();
 }
 
 }  // namespace
@@ -153,17 +117,16 @@ fs::path cache_directory() {
   return {};
 }
 
-Result<Digest256> content_digest(const fs::path& file, const fs::path& cache) {
-  const File open(file);
-  if (open.get() < 0) return read_error(file, std::strerror(errno));
-  BATON_ASSIGN(const Identity before, identify(open, file));
+Result<Digest256> content_digest(const OpenFile& file, const fs::path& cache) {
   if (!cache.empty()) {
-    if (const auto kept = kept_digest(cache, before)) return *kept;
+    if (const auto kept = kept_digest(cache, file.identity())) return *kept;
   }
-  BATON_ASSIGN(const Digest256 digest, digest_of(open, file));
-  BATON_ASSIGN(const Identity after, identify(open, file));
-  if (before != after) return read_error(file, "the file changed while it was read");
-  if (!cache.empty()) keep_digest(cache, before, digest);
+  Result<Digest256> digest = digest_of(file);
+  if (digest.has_error()) {
+    return Error(digest.error().reason(),
+                 fmt::format("{}: {}", file.path().string(), digest.error().message()));
+  }
+  if (!cache.empty()) keep_digest(cache, file.identity(), *digest);
   return digest;
 }
 

@@ -207,24 +207,27 @@ std::string layout_key(const kernels::Kernels& kernels) {
 }
 
 /// The packed weights in a file that is shared; nothing when that cannot be had.
-std::optional<ModelWeights> load_shared(Packer& packer, std::size_t bytes,
-                                        const kernels::Kernels& kernels, const PackedCache& cache) {
+Result<std::optional<ModelWeights>> load_shared(const ModelFile& model, Packer& packer,
+                                                std::size_t bytes, const kernels::Kernels& kernels,
+                                                const PackedCache& cache) {
   PackedFile file(cache.directory, cache.content.to_string() + "-" + layout_key(kernels), bytes);
   std::optional<PackedMemory> memory = file.find();
   Pass pass = Pass::use;
   if (!memory) {
-    if (!file.lock(lock_patience)) return std::nullopt;
+    if (!file.lock(lock_patience)) return std::optional<ModelWeights>();
     memory = file.find();  // another process may have made it meanwhile
   }
   if (!memory) {
     memory = file.begin();
     pass = Pass::pack;
   }
-  if (!memory) return std::nullopt;
+  if (!memory) return std::optional<ModelWeights>();
   ModelWeights weights = packer.run(pass, memory->data());
+  // Packed under the digest of another content they would be every later process's weights.
+  BATON_TRY(model.check_unchanged());
   if (pass == Pass::pack) file.finish(*memory);
   weights.memory = std::move(*memory);
-  return weights;
+  return std::optional(std::move(weights));
 }
 
 }  // namespace
@@ -243,11 +246,13 @@ Result<ModelWeights> load(const ModelFile& file, const Shape& shape,
   Packer packer(file, shape, kernels, progress);
   const std::size_t bytes = packer.packed_bytes();
   if (cache && !cache->directory.empty() && bytes >= smallest_kept) {
-    std::optional<ModelWeights> shared = load_shared(packer, bytes, kernels, *cache);
+    BATON_ASSIGN(std::optional<ModelWeights> shared,
+                 load_shared(file, packer, bytes, kernels, *cache));
     if (shared) return std::move(*shared);
   }
   PackedMemory memory = PackedMemory::own(bytes);
   ModelWeights weights = packer.run(Pass::pack, memory.data());
+  BATON_TRY(file.check_unchanged());
   weights.memory = std::move(memory);
   return weights;
 }

@@ -6,42 +6,22 @@
 #include <fmt/format.h>
 
 #include "baton/base/log.h"
+#include "baton/kernels/workspace.h"
 #include "baton/metrics/memory.h"
 #include "baton/modelfile/model_file.h"
+#include "baton/models/memory.h"
 #include "baton/tokenizer/spec.h"
 #include "baton/weights/content_digest.h"
 #include "baton/worker/machine.h"
 #include "baton/worker/processors.h"
 
 #include "loaded_model.h"
+#include "memory_need.h"
 
 namespace baton::worker {
 namespace {
 
-constexpr double mib = 1024.0 * 1024.0;
-
-std::uint64_t cache_bytes_of(const models::ModelConfig& model, const engine::CacheShape& shape) {
-  return engine::cache_bytes(engine::arena_config(model, shape));
-}
-
-engine::CacheShape cache_shape(const WorkerConfig& config, const models::ModelConfig& model,
-                               std::int64_t context) {
-  engine::CacheShape shape;
-  shape.block_units = config.block_units;
-  shape.dtype = config.cache_dtype;
-  shape.chunk_rows = config.chunk_rows;
-  shape.positions = config.cache_tokens;
-  if (shape.positions > 0) return shape;
-  shape.positions = 2 * context;
-  const std::uint64_t budget = memory_limit_bytes() / 4;
-  const std::uint64_t wanted = cache_bytes_of(model, shape);
-  if (wanted > budget) {
-    const double share = static_cast<double>(budget) / static_cast<double>(wanted);
-    shape.positions = std::max<std::int64_t>(
-        1024, static_cast<std::int64_t>(static_cast<double>(shape.positions) * share));
-  }
-  return shape;
-}
+double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
 
 Result<void> check_heads(const models::ModelConfig& model, const engine::CacheShape& shape) {
   if (engine::arena_config(model, shape).unit.valid()) return ok();
@@ -51,18 +31,60 @@ Result<void> check_heads(const models::ModelConfig& model, const engine::CacheSh
                            tensor::name(shape.dtype), tensor::scale_channels, model.head_dim));
 }
 
-/// Weights and cache, and what a process without either takes.
-Result<void> check_memory(std::uint64_t weights, std::uint64_t cache) {
-  constexpr std::uint64_t rest = 32 * 1024 * 1024;
-  const std::uint64_t limit = memory_limit_bytes();
-  if (weights + cache + rest <= limit) return ok();
-  return Error(
-      Reason::bad_config,
-      fmt::format("cache_tokens: weights and cache need {:.0f} MiB, the limit is {:.0f} "
-                  "MiB; {}",
-                  static_cast<double>(weights + cache + rest) / mib,
-                  static_cast<double>(limit) / mib,
-                  weights + rest > limit ? "the model alone is too large" : "lower cache_tokens"));
+/// Resolves the positions of `out.cache`; needs its kernels.
+MemoryNeed plan_memory(const WorkerConfig& config, const modelfile::ModelFile& file,
+                       const models::ModelConfig& model, EngineModel& out) {
+  engine::CacheShape& shape = out.cache;
+  const bool mixed = models::mixed_gate_up(file, model);
+  const auto steps_with = [&](std::int64_t positions) {
+    shape.positions = positions;
+    models::StepSize step = largest_step(config.token_budget, out.context_length, shape);
+    step.threads = out.pool->threads();
+    step.mixed_gate_up = mixed;
+    return models::most_step_bytes(model, *out.kernels, step) +
+           static_cast<std::uint64_t>(step.threads) * kernels::thread_stack_bytes;
+  };
+  MemoryNeed need;
+  need.weights = file.size_bytes();  // packed they are about as large
+  // A longer context than the model's own is refused by its name, later.
+  need.position_tables =
+      models::position_table_bytes(model, std::min(out.context_length, model.context_length));
+  std::int64_t positions = config.cache_tokens;
+  if (positions == 0) {
+    need.steps = steps_with(2 * out.context_length);
+    positions =
+        default_cache_positions(model, shape, out.context_length, need, memory_limit_bytes());
+  }
+  need.steps = steps_with(positions);
+  need.cache = engine::cache_bytes(engine::arena_config(model, shape));
+  return need;
+}
+
+Result<void> start_kernels(const WorkerConfig& config, EngineModel& out) {
+  BATON_ASSIGN(const ProcessorPlan plan, plan_processors(config.cpus, config.threads));
+  out.pool = std::make_unique<kernels::ThreadPool>(plan.threads, plan.pinned);
+  if (out.pool->threads() < plan.threads) {
+    return Error(
+        Reason::bad_config,
+        fmt::format("threads: {} kernel threads cannot be had, the system gave {}; ask for "
+                    "fewer or raise its limit of threads",
+                    plan.threads, out.pool->threads()));
+  }
+  log_info("{} kernel thread{} {}: {}", plan.threads, plan.threads == 1 ? "" : "s",
+           out.pool->pinned() ? "pinned to " + processors_text(plan.pinned) : "not pinned",
+           plan.why);
+  BATON_ASSIGN(out.kernels, kernels::make_kernels(config.kernels, *out.pool));
+  return ok();
+}
+
+void log_memory(const EngineModel& loaded, const MemoryNeed& need) {
+  const auto mapped = metrics::memory_share().value_or(metrics::MemoryShare());
+  log_info(
+      "memory: weights {:.0f} MiB{}, position tables {:.0f} MiB, cache {:.0f} MiB ({} tokens), "
+      "steps up to {:.0f} MiB, limit {:.0f} MiB, in huge pages so far {:.0f} MiB",
+      mib(need.weights), loaded.model->weights_shared() ? " (shared)" : "",
+      mib(need.position_tables), mib(need.cache), loaded.cache.positions, mib(need.steps),
+      mib(memory_limit_bytes()), mib(mapped.huge_page_bytes));
 }
 
 }  // namespace
@@ -72,43 +94,30 @@ Result<EngineModel> load_engine_model(const WorkerConfig& config,
   EngineModel out;
   BATON_ASSIGN(modelfile::ModelFile file, modelfile::ModelFile::open(config.model));
   BATON_ASSIGN(models::ModelConfig model_config, models::config_from(file));
-  const std::int64_t context =
+  out.context_length =
       config.context_length > 0 ? config.context_length : model_config.context_length;
-  out.cache = cache_shape(config, model_config, context);
+  out.cache.block_units = config.block_units;
+  out.cache.dtype = config.cache_dtype;
+  out.cache.chunk_rows = config.chunk_rows;
+  BATON_TRY(start_kernels(config, out));
+  MemoryNeed need = plan_memory(config, file, model_config, out);
   BATON_TRY(check_heads(model_config, out.cache));
-  // Before anything is taken: an exceeded limit ends the process without a word. Packed weights are
-  // about as large as the file.
-  const std::uint64_t cache_bytes = cache_bytes_of(model_config, out.cache);
-  BATON_TRY(check_memory(std::filesystem::file_size(config.model), cache_bytes));
+  BATON_TRY(check_memory(need, memory_limit_bytes()));
   BATON_ASSIGN(tokenizer::TokenizerSpec spec, tokenizer::spec_from(file.metadata()));
   out.bundle = tokenizer::serialise(spec);
   out.end_ids = tokenizer::end_of_generation_ids(spec);
 
-  BATON_ASSIGN(const ProcessorPlan plan, plan_processors(config.cpus, config.threads));
-  out.pool = std::make_unique<kernels::ThreadPool>(plan.threads, plan.pinned);
-  log_info("{} kernel thread{} {}: {}", plan.threads, plan.threads == 1 ? "" : "s",
-           out.pool->pinned() ? "pinned to " + processors_text(plan.pinned) : "not pinned",
-           plan.why);
-  BATON_ASSIGN(out.kernels, kernels::make_kernels(config.kernels, *out.pool));
   models::LoadOptions options;
   const std::filesystem::path cache = weights::cache_directory();
-  BATON_ASSIGN(out.weights_digest, weights::content_digest(config.model, cache));
+  BATON_ASSIGN(out.weights_digest, weights::content_digest(*file.file(), cache));
   options.packed_cache = cache;
   options.content = out.weights_digest;
   options.context_length = config.context_length;
   options.progress = progress;
   BATON_ASSIGN(out.model, models::Model::load(file, model_config, *out.kernels, options));
-  out.context_length = context;
-  const std::uint64_t weights = out.model->weight_bytes();
-  const auto mapped = metrics::memory_share().value_or(metrics::MemoryShare());
-  log_info(
-      "memory: weights {:.0f} MiB{}, cache {:.0f} MiB ({} tokens), limit {:.0f} MiB, in huge "
-      "pages so far {:.0f} MiB",
-      static_cast<double>(weights) / mib, out.model->weights_shared() ? " (shared)" : "",
-      static_cast<double>(cache_bytes) / mib, out.cache.positions,
-      static_cast<double>(memory_limit_bytes()) / mib,
-      static_cast<double>(mapped.huge_page_bytes) / mib);
-  BATON_TRY(check_memory(weights, cache_bytes));
+  need.weights = out.model->weight_bytes() - need.position_tables;
+  log_memory(out, need);
+  BATON_TRY(check_memory(need, memory_limit_bytes()));
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "baton/modelfile/model_file.h"
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -151,6 +152,25 @@ TEST(ModelFile, MapsAFileAndPutsItsPathBeforeErrors) {
   EXPECT_THAT(error.message(), testing::StartsWith(path.string() + ": "));
   std::filesystem::remove(path);
   EXPECT_EQ(ModelFile::open(path).error().reason(), Reason::io_error);
+}
+
+TEST(ModelFile, KnowsWhetherItsFileWasWrittenToAndNotWhetherItsNameWasTaken) {
+  const auto path = temporary_file("changing.gguf");
+  const auto renamed = temporary_file("renamed.gguf");
+  GgufWriter().add_u32("a", 5).write(path);
+  std::filesystem::last_write_time(
+      path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  const ModelFile file = ModelFile::open(path).value();
+  std::filesystem::rename(path, renamed);
+  GgufWriter().add_u32("a", 6).write(path);
+  EXPECT_TRUE(file.check_unchanged().has_value());
+  std::fstream(renamed, std::ios::in | std::ios::out | std::ios::binary).put('G');
+  const auto changed = file.check_unchanged();
+  ASSERT_TRUE(changed.has_error());
+  EXPECT_EQ(changed.error().reason(), Reason::io_error);
+  EXPECT_THAT(changed.error().message(), testing::StartsWith(path.string() + ": "));
+  std::filesystem::remove(path);
+  std::filesystem::remove(renamed);
 }
 
 TEST(ModelFile, RefusesWhatIsNoRegularFileWithoutWaiting) {

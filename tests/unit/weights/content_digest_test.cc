@@ -13,6 +13,7 @@ namespace baton::weights {
 namespace {
 
 namespace fs = std::filesystem;
+using modelfile::OpenFile;
 
 class ContentDigest : public testing::Test {
  protected:
@@ -39,6 +40,10 @@ class ContentDigest : public testing::Test {
     return digest;
   }
 
+  Result<Digest256> digest(const fs::path& cache) const {
+    return content_digest(OpenFile::open(file_).value(), cache);
+  }
+
   fs::path entry() const {
     for (const auto& found : fs::directory_iterator(cache_ / "digests")) return found.path();
     return {};
@@ -52,29 +57,29 @@ class ContentDigest : public testing::Test {
 };
 
 TEST_F(ContentDigest, is_the_sha256_of_the_whole_file) {
-  EXPECT_EQ(content_digest(file_, {}).value(), expected());
-  EXPECT_EQ(content_digest(file_, cache_).value(), expected());
-  EXPECT_EQ(content_digest(file_, cache_).value(), expected());
+  EXPECT_EQ(digest({}).value(), expected());
+  EXPECT_EQ(digest(cache_).value(), expected());
+  EXPECT_EQ(digest(cache_).value(), expected());
 }
 
 TEST_F(ContentDigest, is_taken_from_the_cache_while_size_and_time_are_the_same) {
-  const Digest256 first = content_digest(file_, cache_).value();
+  const Digest256 first = digest(cache_).value();
   // Same size, same time stamp: nobody can tell without reading it.
   write(std::string(3'000'000, 'b'));
-  EXPECT_EQ(content_digest(file_, cache_).value(), first);
-  EXPECT_EQ(content_digest(file_, {}).value(), expected());
+  EXPECT_EQ(digest(cache_).value(), first);
+  EXPECT_EQ(digest({}).value(), expected());
 }
 
 TEST_F(ContentDigest, is_made_again_when_size_or_time_changed) {
-  content_digest(file_, cache_).value();
+  digest(cache_).value();
   write(std::string(3'000'001, 'a'));
-  EXPECT_EQ(content_digest(file_, cache_).value(), expected());
+  EXPECT_EQ(digest(cache_).value(), expected());
   write(std::string(3'000'001, 'b'), 3599);
-  EXPECT_EQ(content_digest(file_, cache_).value(), expected());
+  EXPECT_EQ(digest(cache_).value(), expected());
 }
 
 TEST_F(ContentDigest, is_made_again_when_any_byte_of_the_entry_is_damaged) {
-  content_digest(file_, cache_).value();
+  digest(cache_).value();
   std::ifstream stream(entry(), std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   ASSERT_GT(text.size(), 128u);
@@ -82,33 +87,46 @@ TEST_F(ContentDigest, is_made_again_when_any_byte_of_the_entry_is_damaged) {
     std::string damaged = text;
     damaged[i] = damaged[i] == '0' ? '1' : '0';
     std::ofstream(entry(), std::ios::binary) << damaged;
-    EXPECT_EQ(content_digest(file_, cache_).value(), expected()) << i;
+    EXPECT_EQ(digest(cache_).value(), expected()) << i;
   }
   for (const std::size_t length : {std::size_t{0}, std::size_t{1}, text.size() / 2}) {
     std::ofstream(entry(), std::ios::binary) << text.substr(0, length);
-    EXPECT_EQ(content_digest(file_, cache_).value(), expected()) << length;
+    EXPECT_EQ(digest(cache_).value(), expected()) << length;
   }
   std::ofstream(entry(), std::ios::binary) << text << std::string(100'000, ' ');
-  EXPECT_EQ(content_digest(file_, cache_).value(), expected());
+  EXPECT_EQ(digest(cache_).value(), expected());
 }
 
 TEST_F(ContentDigest, does_without_a_cache_that_cannot_be_written) {
   std::ofstream(cache_) << "a file where the directory should be";
-  EXPECT_EQ(content_digest(file_, cache_).value(), expected());
+  EXPECT_EQ(digest(cache_).value(), expected());
 }
 
 TEST_F(ContentDigest, is_not_kept_for_a_file_that_may_still_change) {
   write("new", 0);
-  EXPECT_EQ(content_digest(file_, cache_).value(), expected());
+  EXPECT_EQ(digest(cache_).value(), expected());
   EXPECT_FALSE(fs::exists(cache_ / "digests"));
 }
 
-TEST_F(ContentDigest, of_a_file_that_is_not_there_is_an_io_error_that_names_it) {
-  const auto digest = content_digest(directory_ / "absent", cache_);
+TEST_F(ContentDigest, is_that_of_the_opened_file_when_another_takes_its_name) {
+  const OpenFile open = OpenFile::open(file_).value();
+  const Digest256 opened = expected();
+  const fs::path other = directory_ / "other";
+  std::ofstream(other, std::ios::binary) << std::string(3'000'000, 'b');
+  fs::rename(other, file_);
+  EXPECT_EQ(content_digest(open, cache_).value(), opened);
+  EXPECT_EQ(content_digest(open, cache_).value(), opened);
+  EXPECT_NE(digest(cache_).value(), opened);
+}
+
+TEST_F(ContentDigest, of_a_file_that_changed_after_it_was_opened_is_an_io_error_that_names_it) {
+  const OpenFile open = OpenFile::open(file_).value();
+  write(std::string(3'000'000, 'b'), 3599);
+  const auto digest = content_digest(open, cache_);
   ASSERT_TRUE(digest.has_error());
   EXPECT_EQ(digest.error().reason(), Reason::io_error);
-  EXPECT_THAT(digest.error().message(), testing::HasSubstr("absent"));
-  EXPECT_TRUE(content_digest(directory_, cache_).has_error());
+  EXPECT_THAT(digest.error().message(), testing::HasSubstr(file_.string()));
+  EXPECT_FALSE(fs::exists(cache_ / "digests"));
 }
 
 }  // namespace

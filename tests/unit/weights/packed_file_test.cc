@@ -1,10 +1,11 @@
 #include "packed_file.h"
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <thread>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -188,6 +189,27 @@ TEST_F(PackedModel, ADamagedFileIsMadeAnew) {
   }
   const ModelWeights again = load_with("cpu", cache());
   EXPECT_EQ(std::memcmp(again.memory.data(), own.memory.data(), own.memory.size()), 0);
+}
+
+TEST_F(PackedModel, OfAFileThatIsOverwrittenMeanwhileNothingIsKept) {
+  fs::create_directories(folder);
+  const fs::path path = folder / "model.gguf";
+  test::write_random_model(spec(), path);
+  const auto kernels = kernels::make_kernels("cpu", pool_).value();
+  for (const std::optional<PackedCache>& packed : {std::optional(cache()), {}}) {
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
+    const auto file = modelfile::ModelFile::open(path).value();
+    const auto overwrite = [&](double) {
+      std::fstream stream(path, std::ios::in | std::ios::out | std::ios::binary);
+      stream.seekp(-1, std::ios::end);
+      stream.put(1);
+    };
+    const auto weights = load(file, shape(), *kernels, overwrite, packed);
+    ASSERT_TRUE(weights.has_error());
+    EXPECT_EQ(weights.error().reason(), Reason::io_error);
+    EXPECT_THAT(weights.error().message(), testing::HasSubstr(path.string()));
+    EXPECT_TRUE(!packed || kept() == 0U);
+  }
 }
 
 }  // namespace

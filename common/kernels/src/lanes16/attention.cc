@@ -67,14 +67,13 @@ void prepare(const AttentionArgs& args, const RowSpan& span, int kv_head, int fi
 /// Many queries share what it costs to read and unpack a tile; few leave items enough for all
 /// threads.
 int AttentionDriver::queries_per_item(const AttentionArgs& args) const {
-  constexpr int fewest = 24;
-  constexpr int items_per_thread = 4;
   std::int64_t all = 0;
   for (const RowSpan& span : args.spans) all += std::int64_t{span.count} * args.heads;
   const std::int64_t room = max_query_values / padded(args.cache.unit.head_dim);
   const std::int64_t most = std::min<std::int64_t>(max_queries, room);
   const std::int64_t share = all / (std::int64_t{pool_.threads()} * items_per_thread);
-  const int wanted = static_cast<int>(std::min(most, std::max<std::int64_t>(fewest, share)));
+  const int wanted =
+      static_cast<int>(std::min(most, std::max<std::int64_t>(fewest_item_queries, share)));
   // Whole rows where they fit: all heads of a row see the same keys.
   const int group = args.heads / args.cache.unit.kv_heads;
   return group <= wanted ? wanted / group * group : wanted;
@@ -129,8 +128,7 @@ void AttentionDriver::run_split(const AttentionArgs& args) {
   for (const Item& item : items_) most = std::max(most, item.count);
   const std::size_t part_floats = state_floats(most, head_dim);
   const std::size_t bytes = parts_.size() * part_floats * sizeof(float);
-  if (states_.size() < bytes) states_ = tensor::Buffer(bytes * 5 / 4);
-  auto* memory = reinterpret_cast<float*>(states_.data());
+  auto* memory = reinterpret_cast<float*>(states_.bytes(bytes));
 
   const auto part_state = [&](std::int64_t part) {
     return state_at(memory + static_cast<std::size_t>(part) * part_floats, most, head_dim);
@@ -187,7 +185,7 @@ void AttentionDriver::run(const AttentionArgs& args) {
     all += item.segments;
   }
   // An item that alone is a large part of a thread's share is cut into its segments.
-  const bool uneven = longest > 1 && longest * 4 * pool_.threads() > all;
+  const bool uneven = longest > 1 && longest * longest_items_per_thread * pool_.threads() > all;
   if (uneven && pool_.threads() > 1) return run_split(args);
   // The last items see the most keys and are started first.
   const int count = static_cast<int>(items_.size());

@@ -4,11 +4,17 @@
 
 #include <vector>
 
-#include "baton/tensor/buffer.h"
-
 #include "lanes16/ops.h"
+#include "scratch.h"
 
 namespace baton::kernels {
+
+/// Queries of an item: at least so many, of all that there are one of so many parts a thread.
+inline constexpr int fewest_item_queries = 24;
+inline constexpr int items_per_thread = 4;
+/// Items are cut into segments while the longest is more than one of so many parts of a thread's
+/// share.
+inline constexpr int longest_items_per_thread = 4;
 
 class AttentionDriver {
  public:
@@ -40,7 +46,7 @@ class AttentionDriver {
   ThreadPool& pool_;
   std::vector<Item> items_;
   std::vector<const Item*> parts_;
-  tensor::Buffer states_;
+  Scratch states_;
 };
 
 }  // namespace baton::kernels

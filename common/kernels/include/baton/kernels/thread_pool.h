@@ -12,7 +12,8 @@ namespace baton::kernels {
 class ThreadPool {
  public:
   /// `threads` counts the calling thread; >= 1. Every thread runs with FTZ and DAZ set.
-  /// `processors`: one a thread, the caller's first; empty: the system places them.
+  /// `processors`: one a thread, the caller's first; empty: the system places them. Where the
+  /// system has no more threads to give, the pool has fewer: see threads().
   explicit ThreadPool(int threads, std::vector<int> processors = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

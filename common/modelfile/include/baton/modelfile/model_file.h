@@ -17,6 +17,7 @@
 #include "baton/base/result.h"
 #include "baton/modelfile/ggml_type.h"
 #include "baton/modelfile/metadata.h"
+#include "baton/modelfile/open_file.h"
 
 namespace baton::modelfile {
 
@@ -68,6 +69,11 @@ class ModelFile {
   /// file when they are touched. Does nothing for a file in memory.
   void drop_pages(const TensorInfo& tensor) const;
 
+  /// The file that is mapped, open as long as this is; nullptr for one in memory.
+  const OpenFile* file() const;
+  /// io_error, with the path, when the file was written to since it was opened: what was read may
+  /// be of two contents. A file in memory does not change.
+  Result<void> check_unchanged() const;
   std::uint64_t size_bytes() const;
   std::uint32_t alignment_bytes() const { return alignment_bytes_; }
 

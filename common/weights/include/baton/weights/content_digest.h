@@ -6,6 +6,7 @@
 
 #include "baton/base/ids.h"
 #include "baton/base/result.h"
+#include "baton/modelfile/open_file.h"
 
 namespace baton::weights {
 
@@ -17,8 +18,9 @@ std::filesystem::path cache_directory();
 /// `cache`/digests under the file's device and inode with its size and modification time, and
 /// taken from there while these are the same. An entry that is missing, damaged or cannot be
 /// written costs a recomputation and is never an error. An empty `cache` turns this off.
-/// Errors: io_error when the file cannot be read or changes meanwhile.
-Result<Digest256> content_digest(const std::filesystem::path& file,
+/// Errors: io_error when the file cannot be read or has changed since it was opened. A kept digest
+/// is that of the file as it was opened: whoever uses both asks check_unchanged() at the end.
+Result<Digest256> content_digest(const modelfile::OpenFile& file,
                                  const std::filesystem::path& cache);
 
 }  // namespace baton::weights

@@ -86,7 +86,8 @@ using Progress = std::function<void(double fraction)>;
 /// kept. Beside the packed data it holds at most one layer's tensors
 /// of one linear operation; the file's pages are given back as they are read (R14).
 /// Errors: bad_model_file that names the tensor with the expected and the found shape or type, a
-/// missing tensor, and a tensor of the file that the family would leave unused.
+/// missing tensor, and a tensor of the file that the family would leave unused; io_error when the
+/// file was changed since it was opened: nothing is kept then.
 Result<ModelWeights> load(const modelfile::ModelFile& file, const Shape& shape,
                           const kernels::Kernels& kernels, const Progress& progress,
                           const std::optional<PackedCache>& cache = std::nullopt);

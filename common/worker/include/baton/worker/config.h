@@ -20,7 +20,7 @@ struct WorkerConfig : process::ServerConfig {
   int threads = 0;          ///< kernel threads; 0: one a core, see plan_processors()
   std::string cpus;         ///< processors to run on, "0-3,6"; empty: where the system likes
   std::string kernels = "cpu";
-  std::int64_t cache_tokens = 0;  ///< 0: twice the context, within a quarter of the memory limit
+  std::int64_t cache_tokens = 0;  ///< 0: twice the context, cut to a quarter of the memory limit
   tensor::CacheDtype cache_dtype = tensor::CacheDtype::bf16;
   int block_units = 4;
   std::int64_t context_length = 0;  ///< 0: the model's own

@@ -27,7 +27,8 @@ struct EngineModel {
 
 /// Uses model, threads, cpus, kernels, context_length and the cache's options of `config`.
 /// `progress` is called with 0 to 1 while weights are read and packed. Reason::bad_model_file names
-/// the field at fault; Reason::bad_config also when weights and cache exceed the memory limit.
+/// the field at fault; Reason::bad_config also when weights, cache and the largest step exceed the
+/// memory limit or the kernel threads cannot be had.
 Result<EngineModel> load_engine_model(const WorkerConfig& config,
                                       const std::function<void(double)>& progress);
 
