@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <optional>
 #include <span>
@@ -11,7 +12,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "sha256.h"
@@ -111,7 +111,7 @@ fs::path cache_directory() {
     const char* value = std::getenv(name);
     return value == nullptr ? "" : value;
   };
-  if (const fs::path own = variable("BATON_CACHE"); !own.empty()) return own;
+  if (fs::path own = variable("BATON_CACHE"); !own.empty()) return own;
   if (const fs::path shared = variable("XDG_CACHE_HOME"); !shared.empty()) return shared / "baton";
   if (const fs::path home = variable("HOME"); !home.empty()) return home / ".cache" / "baton";
   return {};

@@ -1,6 +1,7 @@
 #include "baton/modelfile/model_file.h"
 
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -10,7 +11,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -119,7 +119,9 @@ TEST(ModelFile, FindsTensorsAndTheirBytes) {
   EXPECT_EQ(matrix->elements(), 6U);
   EXPECT_EQ(matrix->row_bytes(), 12U);
   ASSERT_EQ(file.tensor_bytes(*matrix).size(), 24U);
-  EXPECT_EQ(std::memcmp(file.tensor_bytes(*matrix).data(), values.data(), 24), 0);
+  std::vector<float> stored(6);
+  std::memcpy(stored.data(), file.tensor_bytes(*matrix).data(), 24);
+  EXPECT_EQ(stored, values);
   const TensorInfo* quantised = file.find_tensor("a.weight");
   ASSERT_NE(quantised, nullptr);
   EXPECT_EQ(quantised->offset_bytes % 64, 0U);
