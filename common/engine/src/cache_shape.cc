@@ -6,14 +6,27 @@
 
 namespace baton::engine {
 
+namespace {
+
+std::int64_t block_positions(const CacheShape& shape) {
+  return std::int64_t{shape.block_units} * tensor::unit_positions;
+}
+
+}  // namespace
+
+std::int64_t capacity(const CacheShape& shape) {
+  const std::int64_t size = block_positions(shape);
+  return (shape.positions + size - 1) / size * size;
+}
+
 kvcache::ArenaConfig arena_config(const models::ModelConfig& model, const CacheShape& shape) {
   BATON_CHECK(shape.positions > 0 && shape.block_units > 0 && shape.sequences > 0);
   kvcache::ArenaConfig out{
       .unit = {.dtype = shape.dtype, .kv_heads = model.kv_heads, .head_dim = model.head_dim},
       .block_units = shape.block_units,
       .groups = {}};
-  const std::int64_t size = std::int64_t{shape.block_units} * tensor::unit_positions;
-  const std::int64_t full = (shape.positions + size - 1) / size;
+  const std::int64_t size = block_positions(shape);
+  const std::int64_t full = capacity(shape) / size;
   for (const models::LayerGroup& group : model.groups) {
     std::int64_t blocks = full;
     if (group.window > 0) {

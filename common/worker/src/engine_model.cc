@@ -38,6 +38,7 @@ MemoryNeed plan_memory(const WorkerConfig& config, const modelfile::ModelFile& f
   const bool mixed = models::mixed_gate_up(file, model);
   const auto steps_with = [&](std::int64_t positions) {
     shape.positions = positions;
+    shape.positions = engine::capacity(shape);  // it is what is told to routers and people
     models::StepSize step = largest_step(config.token_budget, out.context_length, shape);
     step.threads = out.pool->threads();
     step.mixed_gate_up = mixed;

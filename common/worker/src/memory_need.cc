@@ -27,13 +27,13 @@ std::uint64_t MemoryNeed::without_cache() const { return weights + position_tabl
 
 models::StepSize largest_step(std::int64_t token_budget, std::int64_t context_length,
                               const engine::CacheShape& cache) {
-  const std::int64_t block = std::int64_t{cache.block_units} * tensor::unit_positions;
-  const std::int64_t blocks = (cache.positions + block - 1) / block;
+  const std::int64_t held = engine::capacity(cache);
+  const std::int64_t blocks = held / (std::int64_t{cache.block_units} * tensor::unit_positions);
   models::StepSize step;
   step.rows = token_budget;
   // A row of logits is a sequence's, and that has a block of its own.
   step.logits_rows = std::min(token_budget, blocks);
-  step.positions = std::min(context_length, blocks * block);
+  step.positions = std::min(context_length, held);
   return step;
 }
 

@@ -225,6 +225,7 @@ CLI::App* add_bench_serve(CLI::App& bench, BenchServeOptions& options) {
 
 /// What CLI11 cannot say: which options go together.
 std::string conflict(const CLI::App& app, const UpOptions& up) {
+  if (app.count("--once") > 0 && up.once.empty()) return "--once: the prompt is empty";
   if (up.prefill_nodes > 0 || app.count("--prefill-suffix-tokens") > 0) return "";
   if (!from_environment("BATON_DECODE_PREFILL_SUFFIX_TOKENS", "").empty()) return "";
   return "--prefill-nodes 0 needs --prefill-suffix-tokens: somebody must compute prompts";

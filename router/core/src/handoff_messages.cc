@@ -68,10 +68,23 @@ void HandoffTable::on(const WorkerRef& from, const protocol::Granted& message, I
   send_target_if_ready(id, *entry, now);
 }
 
+/// A worker takes what was generated before for a part of the prompt; the client sent less.
+std::string HandoffTable::outgrown_text(const Entry& entry, const WorkerRef& worker) const {
+  const Worker* known = workers_.find(worker.node);
+  const std::int64_t holds = known == nullptr ? 0 : known->info.cache_tokens;
+  return "the request has outgrown the cache: a prompt of " +
+         std::to_string(entry.submission.work.prompt_ids.size()) + " tokens and " +
+         std::to_string(entry.base) + " generated ones do not fit " + worker.node.value() +
+         (holds > 0 ? ", which holds " + std::to_string(holds) : "");
+}
+
 void HandoffTable::on(const WorkerRef& from, const protocol::Refused& message, Instant now) {
   Entry* entry = find_current(from, message.key);
   if (entry == nullptr) return;
   const RequestId id = message.key.request;
+  if (message.reason == Reason::prompt_exceeds_pool && entry->base > 0) {
+    return fail(id, Reason::cannot_grow, outgrown_text(*entry, from), now);
+  }
   if (info(message.reason).retry == Retry::never && message.reason != Reason::stale_attempt) {
     fail(id, message.reason, message.message, now);
     return;

@@ -119,6 +119,12 @@ TEST(Options, WithoutPrefillNodesDecodeNodesMustComputePrompts) {
   EXPECT_EQ(parsed<UpOptions>(alone).prefill_nodes, 0);
 }
 
+TEST(Options, AnEmptyPromptOfOnceIsRefusedAndDoesNotMeanToStayUp) {
+  const Stop stop = refused({"up", "--model", "m.gguf", "--once", ""});
+  EXPECT_EQ(stop.code, 64);
+  EXPECT_THAT(stop.text, HasSubstr("--once: the prompt is empty"));
+}
+
 TEST(Options, WhatIsWrongIsNamedAndWhatIsAskedForIsPrinted) {
   EXPECT_EQ(refused({}).code, 64);
   EXPECT_THAT(refused({"up", "--bogus"}).text, HasSubstr("--bogus"));

@@ -286,6 +286,22 @@ TEST_F(Table, ARefusalForGoodEndsTheRequestOnBothWorkers) {
   EXPECT_EQ(count<protocol::Cancel>("p0"), 1U);
 }
 
+TEST_F(Table, ARequestThatHasOutgrownEveryCacheIsNotToldThatItsPromptIsTooLong) {
+  decoding(id);
+  say("d0", tokens(key, 1, {21}));
+  protocol::Finished full = finished(key, 2);
+  full.finish = FinishReason::error;
+  full.reason = Reason::cannot_grow;
+  say("d0", full);  // elsewhere it might fit
+  const protocol::AttemptKey second{id, {2, 2}};
+  ASSERT_EQ(last<protocol::Prefill>("p0").key, second);
+  say("p0", protocol::Refused{second, Reason::prompt_exceeds_pool, "a prompt of 5 tokens", 0});
+  EXPECT_EQ(failure(id), Reason::cannot_grow);
+  EXPECT_THAT(ends.at(id).error->message(),
+              testing::HasSubstr("a prompt of 3 tokens and 2 generated ones do not fit p0"));
+  EXPECT_THAT(delivered(id), testing::ElementsAre(20, 21));
+}
+
 TEST_F(Table, APrefillErrorForGoodEndsTheDecodeLeg) {
   protocol::Finished failed = finished(key, 0);
   failed.finish = FinishReason::error;

@@ -42,6 +42,15 @@ TEST_F(EngineModelTest, HasACacheOfTwiceTheContextWhereThereIsRoom) {
   EXPECT_EQ(model->context_length, 64);
 }
 
+TEST_F(EngineModelTest, TellsTheCacheThatItHasWhichIsOfWholeBlocks) {
+  for (const auto& [asked, held] : {std::pair{1, 64}, {64, 64}, {1000, 1024}}) {
+    config_.cache_tokens = asked;
+    const auto model = load_engine_model(config_, {});
+    ASSERT_TRUE(model.has_value()) << model.error().message();
+    EXPECT_EQ(model->cache.positions, held);
+  }
+}
+
 /// 0 when more threads than fit into so much more address space are refused by their number.
 int load_with_too_many_threads(WorkerConfig config) {
   constexpr rlim_t bytes = rlim_t{128} << 20;

@@ -19,6 +19,9 @@ struct CacheShape {
   std::int64_t chunk_rows = 512;
 };
 
+/// Positions that full groups have in the end: blocks are whole.
+std::int64_t capacity(const CacheShape& shape);
+
 kvcache::ArenaConfig arena_config(const models::ModelConfig& model, const CacheShape& shape);
 
 /// The pools over an arena of that configuration. `record_freed`: see kvcache::PoolConfig.

@@ -127,6 +127,7 @@ class HandoffTable {
   void take_over_if_possible(RequestId id, Entry& entry, Instant now);
   void worker_lost(RequestId id, Entry& entry, const WorkerRef& worker, bool for_good, Instant now);
   PlacementNeed need_of(const Entry& entry) const;
+  std::string outgrown_text(const Entry& entry, const WorkerRef& worker) const;
   WorkerRef next_decode(Entry& entry, const WorkerRef& from, Reason reason, Instant now);
   std::vector<RequestId> ids() const;
   void repeat_to(const WorkerRef& worker, RequestId id, Entry& entry, Instant now);
