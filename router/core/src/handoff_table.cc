@@ -439,6 +439,17 @@ void HandoffTable::check_deadlines(RequestId id, Entry& entry, Instant now) {
 
 // ---- ends ----
 
+void HandoffTable::end_all(Reason reason, const std::string& message, Instant now) {
+  for (RequestId id : ids()) {
+    Entry& entry = entries_.at(id);
+    if (entry.ended_at) {
+      finish(id, entry.finish, std::nullopt, now);
+    } else if (!finish_if_complete(id, entry, now)) {
+      fail(id, reason, message, now);
+    }
+  }
+}
+
 void HandoffTable::finish(RequestId id, FinishReason finish, std::optional<Error> error,
                           Instant now) {
   const auto found = entries_.find(id);

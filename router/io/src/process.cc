@@ -10,6 +10,10 @@ namespace {
 
 constexpr Duration tick_time = std::chrono::milliseconds(20);
 
+/// After the drain's grace, for the answers that it ended; a client that does not read holds no
+/// router longer.
+constexpr Duration last_answers_time = std::chrono::milliseconds(500);
+
 TableLimits table_limits(const RouterConfig& config) {
   TableLimits limits = config.table;
   limits.requests = static_cast<std::size_t>(config.max_requests);
@@ -137,9 +141,22 @@ void RouterProcess::tick() {
   table_.tick(now);
   run_effects();
   probe_.table_changed(table_);
-  const bool quiet =
-      drain_.has_lasted(config_.drain_delay, now) && runs_.empty() && table_.debts() == 0;
-  if (quiet || drain_.has_lasted(config_.drain_delay + config_.drain_grace, now)) loop_.stop();
+  if (drain_.has_lasted(config_.drain_delay, now)) drain_further(now);
+}
+
+/// A request whose end is known may still have bytes on their way to the client, or, on the way in,
+/// be with a pool: its connection tells.
+void RouterProcess::drain_further(Instant now) {
+  const Duration grace = config_.drain_delay + config_.drain_grace;
+  const bool over = drain_.has_lasted(grace, now);
+  if (over) {
+    table_.end_all(Reason::draining, "the router is shutting down", now);
+    run_effects();
+  }
+  if (drain_.has_lasted(grace + last_answers_time, now)) return loop_.stop();
+  if (!runs_.empty() || (!over && table_.debts() > 0)) return;
+  api_->drain();
+  if (api_->stats().open_connections == 0) loop_.stop();
 }
 
 process::Health RouterProcess::readiness() const {

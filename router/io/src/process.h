@@ -89,6 +89,7 @@ class RouterProcess final : public WorkerEvents {
 
   process::Health readiness() const;
   void tick();
+  void drain_further(Instant now);
 
   const RouterConfig& config_;
   NodeId node_;

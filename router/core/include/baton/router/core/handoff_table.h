@@ -39,6 +39,8 @@ class HandoffTable {
   void worker_down(const WorkerRef& worker, Instant now);
   void message(const WorkerRef& from, protocol::Message message, Instant now);
   void tick(Instant now);
+  /// The router goes: every request ends now, with this error unless its last token is known.
+  void end_all(Reason reason, const std::string& message, Instant now);
 
   std::vector<TableEffect> take_effects();
 
