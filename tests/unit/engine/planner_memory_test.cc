@@ -67,16 +67,19 @@ TEST(Planner, HNG14APromptStartsOnlyWhenAllOfItFitsAndNobodyOvertakesIt) {
   EXPECT_EQ(decision.step.prefill.size(), 2u);
 }
 
+/// 48 positions of it are computed.
+void add_started_prompt(SequenceTable& table, kvcache::BlockPools& pools, SequenceSpec spec) {
+  Sequence prompt = Sequence::for_prefill(std::move(spec), test_limits).value();
+  ASSERT_TRUE(prompt.reserve(pools, 48));
+  prompt.advance(48, table.next_step(), pools);
+  table.add(std::move(prompt));
+}
+
 TEST(Planner, StartedPromptsThatWaitForEachOthersWindowBlocksAreUntied) {
   kvcache::BlockPools pools(
       {.block_positions = 16, .groups = {{.blocks = 100}, {.blocks = 6, .window = 48}}});
   SequenceTable table;
-  for (int i = 0; i < 2; ++i) {
-    Sequence sequence = Sequence::for_prefill(spec_of(100), test_limits).value();
-    ASSERT_TRUE(sequence.reserve(pools, 48));
-    sequence.advance(48, 1, pools);
-    table.add(std::move(sequence));
-  }
+  for (int i = 0; i < 2; ++i) add_started_prompt(table, pools, spec_of(100));
   const auto decision = plan_prefill(table, pools, one_ms_a_row(), limits_of(64));
   EXPECT_TRUE(decision.step.empty());
   EXPECT_EQ(decision.preempt, std::vector<SequenceId>{SequenceId(2)});
@@ -90,10 +93,7 @@ TEST(Planner, OfStartedPromptsThatWaitForEachOtherTheLaterDeadlineGivesWay) {
   for (const int deadline : {9, 5}) {
     SequenceSpec spec = spec_of(100);
     spec.deadline = Instant(std::chrono::seconds(deadline));
-    Sequence sequence = Sequence::for_prefill(std::move(spec), test_limits).value();
-    ASSERT_TRUE(sequence.reserve(pools, 48));
-    sequence.advance(48, 1, pools);
-    table.add(std::move(sequence));
+    add_started_prompt(table, pools, std::move(spec));
   }
   const auto decision = plan_prefill(table, pools, one_ms_a_row(), limits_of(64));
   EXPECT_EQ(decision.preempt, std::vector<SequenceId>{SequenceId(1)});
@@ -104,10 +104,7 @@ TEST(Planner, AStreamThatHoldsThePromptsWindowBlockWhileBothWaitGivesWay) {
   kvcache::BlockPools pools(
       {.block_positions = 16, .groups = {{.blocks = 100}, {.blocks = 3, .window = 24}}});
   SequenceTable table;
-  Sequence prompt = Sequence::for_prefill(spec_of(100), test_limits).value();
-  ASSERT_TRUE(prompt.reserve(pools, 48));
-  prompt.advance(48, table.next_step(), pools);
-  table.add(std::move(prompt));
+  add_started_prompt(table, pools, spec_of(100));
   const SequenceId stream = add_decoding(table, pools, 16);
   ASSERT_EQ(pools.available_blocks(1), 0);
   const auto decision = plan_mixed(table, pools, one_ms_a_row(), limits_of(64));
@@ -135,10 +132,7 @@ TEST(Planner, AComputedPromptKeepsItsBlocksWhenAnotherOneWaitsForThem) {
   kvcache::BlockPools pools(
       {.block_positions = 16, .groups = {{.blocks = 100}, {.blocks = 3, .window = 24}}});
   SequenceTable table;
-  Sequence prompt = Sequence::for_prefill(spec_of(100), test_limits).value();
-  ASSERT_TRUE(prompt.reserve(pools, 48));
-  prompt.advance(48, table.next_step(), pools);
-  table.add(std::move(prompt));
+  add_started_prompt(table, pools, spec_of(100));
   add_decoding(table, pools, 16);
   const auto decision = plan_prefill(table, pools, one_ms_a_row(), limits_of(64));
   EXPECT_TRUE(decision.step.empty());

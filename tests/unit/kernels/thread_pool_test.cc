@@ -2,14 +2,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#include "support/little_space.h"
 
 namespace baton::kernels {
 namespace {
@@ -66,15 +64,8 @@ TEST(ThreadPool, EveryThreadFlushesDenormals) {
   EXPECT_NE(half, 0) << "the caller's own mode comes back after run()";
 }
 
-/// 0 when a pool that asks for more threads than fit into so much more address space has fewer and
-/// works. In a process of its own: the limit cannot be taken back.
-int pool_in_little_space() {
-  constexpr rlim_t bytes = rlim_t{128} << 20;
-  long pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const rlim_t limit = static_cast<rlim_t>(pages) * ::sysconf(_SC_PAGESIZE) + bytes;
-  const rlimit most = {limit, limit};
-  if (::setrlimit(RLIMIT_AS, &most) != 0) return 77;
+/// 0 when a pool that asks for more threads than there is space for has fewer and works.
+int too_large_pool() {
   ThreadPool pool(1024);
   if (pool.threads() < 2 || pool.threads() >= 1024) return 1;
   std::atomic<int> sum{0};
@@ -83,14 +74,9 @@ int pool_in_little_space() {
 }
 
 TEST(ThreadPool, HasFewerThreadsWhereTheSystemHasNoMore) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) ::_exit(pool_in_little_space());
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "address space cannot be limited here";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const int result = test::run_in_little_space(too_large_pool);
+  if (result == test::not_limited) GTEST_SKIP() << "address space cannot be limited here";
+  EXPECT_EQ(result, 0);
 }
 
 }  // namespace

@@ -1,14 +1,12 @@
 #include "baton/worker/engine_model.h"
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/little_space.h"
 #include "support/models/random_model.h"
 
 namespace baton::worker {
@@ -51,14 +49,8 @@ TEST_F(EngineModelTest, TellsTheCacheThatItHasWhichIsOfWholeBlocks) {
   }
 }
 
-/// 0 when more threads than fit into so much more address space are refused by their number.
+/// 0 when more threads than there is space for are refused by their number.
 int load_with_too_many_threads(WorkerConfig config) {
-  constexpr rlim_t bytes = rlim_t{128} << 20;
-  long pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const rlim_t limit = static_cast<rlim_t>(pages) * ::sysconf(_SC_PAGESIZE) + bytes;
-  const rlimit most = {limit, limit};
-  if (::setrlimit(RLIMIT_AS, &most) != 0) return 77;
   config.threads = 1024;
   const auto model = load_engine_model(config, {});
   if (!model.has_error() || model.error().reason() != Reason::bad_config) return 1;
@@ -67,14 +59,10 @@ int load_with_too_many_threads(WorkerConfig config) {
 
 TEST_F(EngineModelTest, RefusesMoreThreadsThanTheSystemGives) {
   if (sanitized) GTEST_SKIP() << "a sanitizer ends the process where memory cannot be mapped";
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) ::_exit(load_with_too_many_threads(config_));
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "address space cannot be limited here";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const int result =
+      test::run_in_little_space([this] { return load_with_too_many_threads(config_); });
+  if (result == test::not_limited) GTEST_SKIP() << "address space cannot be limited here";
+  EXPECT_EQ(result, 0);
 }
 
 }  // namespace
