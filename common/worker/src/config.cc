@@ -26,7 +26,7 @@ void add_engine_options(ConfigTable& table, WorkerConfig& c) {
   table.add_path("model", &c.model, "Model file (GGUF)");
   table.add("threads", &c.threads, IntRange{0, 1024}, "Kernel threads; 0: the cores it may use");
   table.add("cpus", &c.cpus, "Processors to run on, e.g. 0-3,6: a kernel thread each; empty: any");
-  table.add("kernels", &c.kernels, "Kernel set: cpu (the fastest), or one by name");
+  table.add("kernels", &c.kernels, "Kernel set: cpu (the fastest for the model), or one by name");
   table.add(
       "cache_tokens", &c.cache_tokens, IntRange{0, 1'000'000'000},
       "Positions that the cache holds; 0: twice the context, cut to what a quarter of the memory "

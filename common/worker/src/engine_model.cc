@@ -61,7 +61,18 @@ MemoryNeed plan_memory(const WorkerConfig& config, const modelfile::ModelFile& f
   return need;
 }
 
-Result<void> start_kernels(const WorkerConfig& config, EngineModel& out) {
+/// Whether most of the model's bytes are bf16.
+bool mostly_bf16(const modelfile::ModelFile& file) {
+  std::uint64_t bf16 = 0;
+  std::uint64_t others = 0;
+  for (const modelfile::TensorInfo& each : file.tensors()) {
+    (each.type == modelfile::GgmlType::bf16 ? bf16 : others) += each.size_bytes;
+  }
+  return bf16 > others;
+}
+
+Result<void> start_kernels(const WorkerConfig& config, const modelfile::ModelFile& file,
+                           EngineModel& out) {
   BATON_ASSIGN(const ProcessorPlan plan, plan_processors(config.cpus, config.threads));
   out.pool = std::make_unique<kernels::ThreadPool>(plan.threads, plan.pinned);
   if (out.pool->threads() < plan.threads) {
@@ -74,7 +85,9 @@ Result<void> start_kernels(const WorkerConfig& config, EngineModel& out) {
   log_info("{} kernel thread{} {}: {}", plan.threads, plan.threads == 1 ? "" : "s",
            out.pool->pinned() ? "pinned to " + processors_text(plan.pinned) : "not pinned",
            plan.why);
-  BATON_ASSIGN(out.kernels, kernels::make_kernels(config.kernels, *out.pool));
+  const std::string_view set =
+      config.kernels == "cpu" ? kernels::fastest_set(mostly_bf16(file)) : config.kernels;
+  BATON_ASSIGN(out.kernels, kernels::make_kernels(set, *out.pool));
   return ok();
 }
 
@@ -100,7 +113,7 @@ Result<EngineModel> load_engine_model(const WorkerConfig& config,
   out.cache.block_units = config.block_units;
   out.cache.dtype = config.cache_dtype;
   out.cache.chunk_rows = config.chunk_rows;
-  BATON_TRY(start_kernels(config, out));
+  BATON_TRY(start_kernels(config, file, out));
   MemoryNeed need = plan_memory(config, file, model_config, out);
   BATON_TRY(check_heads(model_config, out.cache));
   BATON_TRY(check_memory(need, memory_limit_bytes()));

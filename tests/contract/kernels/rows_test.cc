@@ -195,6 +195,8 @@ TEST(ProbeDigest, IsTheOneOfThisRevision) {
   // A change of bits on any machine must be a decision: a new revision of the class.
   Bench spec("spec");
   EXPECT_EQ(spec.kernels->probe().to_string(), "1ceec97c8daa8dbc9cc4623a24ec16f2");
+  Bench tiles("spec_tiles");
+  EXPECT_EQ(tiles.kernels->probe().to_string(), "8993e69401b60861f115dec881c58795");
 }
 
 TEST(Sets, AnUnknownSetIsRefusedByName) {
@@ -210,6 +212,13 @@ TEST(Sets, CpuIsTheFastestSetOfTheClass) {
   ASSERT_NE(bench.kernels, nullptr);
   EXPECT_EQ(bench.kernels->set_name(), available_sets().back());
   EXPECT_EQ(bench.kernels->numerics_class(), "lanes16-4");
+}
+
+TEST(Sets, TilesAreChosenForBf16AloneAndOnlyWhereTheProcessorHasThem) {
+  const std::vector<std::string_view> sets = available_sets();
+  EXPECT_EQ(fastest_set(false), sets.back());
+  const bool has = std::find(sets.begin(), sets.end(), "amx_tiles") != sets.end();
+  EXPECT_EQ(fastest_set(true), has ? "amx_tiles" : sets.back());
 }
 
 }  // namespace

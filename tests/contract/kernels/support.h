@@ -156,7 +156,13 @@ inline Matrix linear(Bench& bench, const Weight& weight, std::span<const float> 
   return y;
 }
 
-/// The sets that must equal spec. Tests of a set that this processor lacks say so.
+/// The scalar definition of a set's class.
+inline std::string_view definition_of(std::string_view set) {
+  return set.ends_with("_tiles") ? "spec_tiles" : "spec";
+}
+
+/// The sets that must equal their class's definition. Tests of a set that this processor lacks say
+/// so.
 class EverySet : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -165,11 +171,12 @@ class EverySet : public testing::TestWithParam<const char*> {
     }
   }
   Bench bench_{GetParam()};
-  Bench spec_{"spec"};
+  Bench spec_{definition_of(GetParam())};
 };
 
-inline const auto fast_sets = testing::Values("avx2", "avx512", "avx512fma");
-inline const auto class_sets = testing::Values("spec", "avx2", "avx512", "avx512fma");
+inline const auto fast_sets = testing::Values("avx2", "avx512", "avx512fma", "amx", "amx_tiles");
+inline const auto class_sets =
+    testing::Values("spec", "spec_tiles", "avx2", "avx512", "avx512fma", "amx", "amx_tiles");
 
 inline std::string set_name(const testing::TestParamInfo<const char*>& info) { return info.param; }
 

@@ -42,13 +42,18 @@ testing::AssertionResult same_bits(const Outcome& a, const Outcome& b) {
   return testing::AssertionSuccess();
 }
 
-/// Sets of the class lanes16 that this processor has.
-std::vector<std::string> sets_of_the_class() {
+/// Sets of the classes lanes16 and tiles16 that this processor has.
+std::vector<std::string> sets_of_the_classes() {
   std::vector<std::string> sets;
   for (const std::string_view set : kernels::available_sets()) {
     if (set != "ref") sets.emplace_back(set);
   }
   return sets;
+}
+
+/// The scalar set that defines a set's class.
+std::string definition_of(const std::string& set) {
+  return set.ends_with("_tiles") ? "spec_tiles" : "spec";
 }
 
 /// A model loaded for one set and thread count.
@@ -203,10 +208,10 @@ class EveryShape : public testing::TestWithParam<Shape> {
   Way whole_;
 };
 
-TEST_P(EveryShape, gives_the_same_bits_in_every_set_of_the_class_and_thread_count) {
-  Loaded spec(file_, "spec", 1);
-  const Outcome expected = run(*spec, tokens_, whole_, 1);
-  for (const std::string& set : sets_of_the_class()) {
+TEST_P(EveryShape, gives_the_same_bits_in_every_set_of_a_class_and_thread_count) {
+  for (const std::string& set : sets_of_the_classes()) {
+    Loaded definition(file_, definition_of(set), 1);
+    const Outcome expected = run(*definition, tokens_, whole_, 1);
     for (const int threads : {1, 2, 3, 4}) {
       Loaded model(file_, set, threads);
       EXPECT_TRUE(same_bits(expected, run(*model, tokens_, whole_, 2))) << set << " " << threads;
@@ -215,7 +220,7 @@ TEST_P(EveryShape, gives_the_same_bits_in_every_set_of_the_class_and_thread_coun
 }
 
 TEST_P(EveryShape, gives_the_same_bits_one_token_at_a_time_as_in_one_step) {
-  for (const std::string& set : sets_of_the_class()) {
+  for (const std::string& set : sets_of_the_classes()) {
     Loaded model(file_, set, 2);
     const Outcome expected = run(*model, tokens_, whole_, 1);
     Way single = whole_;
@@ -228,7 +233,7 @@ TEST_P(EveryShape, gives_the_same_bits_one_token_at_a_time_as_in_one_step) {
 
 TEST_P(EveryShape, gives_the_same_bits_in_any_chunks_beside_any_batch_mates) {
   std::mt19937_64 random(GetParam().model.seed);
-  for (const std::string& set : sets_of_the_class()) {
+  for (const std::string& set : sets_of_the_classes()) {
     Loaded model(file_, set, 2);
     const Outcome expected = run(*model, tokens_, whole_, 1);
     for (const int mates : {0, 1, 4}) {
@@ -248,7 +253,7 @@ class WindowedShape : public EveryShape {};
 
 TEST_P(WindowedShape, gives_the_same_bits_without_the_blocks_before_its_window) {
   std::mt19937_64 random(5);
-  for (const std::string& set : sets_of_the_class()) {
+  for (const std::string& set : sets_of_the_classes()) {
     Loaded model(file_, set, 2);
     Outcome expected = run(*model, tokens_, whole_, 1);
     expected.cache.clear();
@@ -297,7 +302,7 @@ TEST(SameBitsCheck, catches_one_sum_in_another_order) {
   const auto tokens = test::random_tokens(64, spec.vocabulary, 3);
   Way whole;
   whole.chunks = {64};
-  for (const std::string& set : sets_of_the_class()) {
+  for (const std::string& set : sets_of_the_classes()) {
     Loaded model(file, set, 1);
     Loaded reordered(other, set, 1);
     const Outcome a = run(*model, tokens, whole, 1);

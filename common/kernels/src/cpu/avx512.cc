@@ -8,6 +8,8 @@
 #include <limits>
 
 #include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "cpu/cpu.h"
 #include "kv_cache.h"
@@ -41,8 +43,10 @@ constexpr int tile_vectors = 4;
 #include "cpu/rows.inc"
 #include "cpu/quantise.inc"
 #include "cpu/integer_linear.inc"
+#include "cpu/tiles.inc"
 #include "cpu/float_linear.inc"
 #include "cpu/linear.inc"
+#include "cpu/bf16_tiles.inc"
 #include "cpu/attention_products.inc"
 #include "cpu/attention_tile.inc"
 #include "cpu/attention.inc"
@@ -51,6 +55,20 @@ constexpr int tile_vectors = 4;
 
 constexpr Lanes16Ops dot_table = make_table<true>("avx512");
 constexpr Lanes16Ops fma_table = make_table<false>("avx512fma");
+constexpr Lanes16Ops amx_table = [] {
+  Lanes16Ops ops = make_table<false, AmxTiles>("amx");
+  ops.block_rows = amx_rows;
+  return ops;
+}();
+constexpr Lanes16Ops amx_tiles_table = [] {
+  Lanes16Ops ops = amx_table;
+  ops.name = "amx_tiles";
+  ops.numerics_class = tiles16_class;
+  ops.bf16_inputs = Bf16Inputs::tiles;
+  ops.round_apart = round_together;
+  ops.linear = linear_in_tiles;
+  return ops;
+}();
 
 }  // namespace
 }  // namespace baton::kernels::avx512
@@ -61,12 +79,27 @@ namespace baton::kernels {
 
 const Lanes16Ops& avx512_ops() { return avx512::dot_table; }
 const Lanes16Ops& avx512fma_ops() { return avx512::fma_table; }
+const Lanes16Ops& amx_ops() { return avx512::amx_table; }
+const Lanes16Ops& amx_tiles_ops() { return avx512::amx_tiles_table; }
 
 // Cores of AMD start one or two in a cycle. On Intel's server cores one starts every second cycle,
 // measured on Emerald Rapids, and four float steps in that time.
 bool has_fast_bf16_dot() {
   __builtin_cpu_init();
   return __builtin_cpu_is("amd");
+}
+
+// The system has to be asked for the tile registers, once for all threads of the process.
+bool has_amx() {
+  static const bool granted = [] {
+    constexpr int request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+    constexpr int tile_data = 18;               // XFEATURE_XTILEDATA
+    __builtin_cpu_init();
+    return has_avx512() && __builtin_cpu_supports("amx-tile") &&
+           __builtin_cpu_supports("amx-int8") && __builtin_cpu_supports("amx-bf16") &&
+           syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+  }();
+  return granted;
 }
 
 bool has_avx512() {

@@ -1,10 +1,19 @@
-// Numbers that define the class lanes16. Changing one is a new revision (ARCHITECTURE.md).
+// Numbers that define the classes lanes16 and tiles16. Changing one is a new revision
+// (ARCHITECTURE.md).
 #pragma once
+
+#include <string_view>
 
 namespace baton::kernels {
 
+/// Names and revisions of the classes. They differ in the products with bf16 weights alone.
+inline constexpr std::string_view lanes16_class = "lanes16-4";
+inline constexpr std::string_view tiles16_class = "tiles16-1";
+
 inline constexpr int lanes = 16;
 inline constexpr int group_inputs = 32;  ///< inputs that share one activation scale
+/// Inputs of bf16 weights that the class tiles16 sums by themselves.
+inline constexpr int bf16_tile_inputs = 32;
 inline constexpr int tile_keys = 64;
 inline constexpr int segment_keys = 1024;
 

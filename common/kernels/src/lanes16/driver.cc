@@ -19,7 +19,7 @@ class Lanes16 final : public Composed {
   Lanes16(const Lanes16Ops& ops, ThreadPool& pool) : ops_(ops), pool_(pool) {}
 
   std::string_view set_name() const override { return ops_.name; }
-  std::string_view numerics_class() const override { return "lanes16-4"; }
+  std::string_view numerics_class() const override { return ops_.numerics_class; }
 
   std::size_t packed_bytes(const WeightView& w) const override {
     const PanelShape shape = panel_shape(w.dtype, w.outputs, w.inputs);

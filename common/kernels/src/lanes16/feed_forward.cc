@@ -48,7 +48,7 @@ void FeedForwardDriver::run(const FeedForward& layer, Rows x) {
   p.output = layer.post_norm.empty() ? x : output_.rows(x.rows, x.cols);
   p.down = whole_task(p.down_shape, down.data, layer.down.bias, p.activated.view(), p.output);
   p.down.add = layer.post_norm.empty();
-  if (RowChunks::worthwhile(x.rows, pool_.threads(), p.gate_up_shape.bytes())) {
+  if (RowChunks::worthwhile(x.rows, pool_.threads(), p.gate_up_shape, ops_)) {
     run_chunks(p);
   } else {
     run_panels(p);

@@ -15,6 +15,9 @@ namespace {
 constexpr int rows_worth_a_chunk = 48;
 constexpr int rows_worth_a_large_chunk = 128;
 constexpr std::size_t large_weights = 2 << 20;
+// Panels of a task where there are several for different rows of the same panels, one after the
+// other: the later ones find the weights in a cache.
+constexpr int most_shared_panels = 8;
 
 int divided_up(int n, int by) { return (n + by - 1) / by; }
 
@@ -26,8 +29,11 @@ RowChunks::RowChunks(int rows, int block_rows, int threads)
   count_ = std::min(blocks_, threads * divided_up(blocks_, threads * most));
 }
 
-bool RowChunks::worthwhile(int rows, int threads, std::size_t weight_bytes) {
-  const bool large = weight_bytes > large_weights;
+bool RowChunks::worthwhile(int rows, int threads, const PanelShape& weights,
+                           const Lanes16Ops& ops) {
+  const bool large = weights.bytes() > large_weights;
+  // Tiles of bf16 are multiplied about as fast as memory brings them: they are read once.
+  if (large && bf16_in_tiles(weights, ops)) return false;
   return rows / threads >= (large ? rows_worth_a_large_chunk : rows_worth_a_chunk);
 }
 
@@ -60,7 +66,7 @@ void LinearDriver::run(const LinearJob& job) {
   input.use(prepared_.bytes(input.bytes()));
   LinearTask all = whole_task(shape, weight.data, job.bias, input.view(), job.y);
   all.add = job.add;
-  if (RowChunks::worthwhile(rows, pool_.threads(), shape.bytes())) {
+  if (RowChunks::worthwhile(rows, pool_.threads(), shape, ops_)) {
     run_chunks(all, input, job);
   } else {
     prepare_all(input, job.x, job.norm);
@@ -105,7 +111,8 @@ void LinearDriver::split_panels(const LinearTask& all) {
   const int rows_per_task = all.x.block_rows * std::max(1, max_task_rows / all.x.block_rows);
   const int row_tasks = divided_up(all.row_end, rows_per_task);
   const int wanted = (all.row_end == 1 ? 2 : 4) * pool_.threads();
-  const int panels_per_task = std::max(1, all.panel_end * row_tasks / wanted);
+  const int most = row_tasks > 1 ? most_shared_panels : all.panel_end;
+  const int panels_per_task = std::clamp(all.panel_end * row_tasks / wanted, 1, most);
   const int panel_tasks = divided_up(all.panel_end, panels_per_task);
   const auto run = [&](int i) {
     LinearTask task = all;

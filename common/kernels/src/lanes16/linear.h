@@ -13,8 +13,8 @@ class RowChunks {
  public:
   RowChunks(int rows, int block_rows, int threads);
 
-  /// Whether there are enough rows for it: each chunk reads all weights, of so many bytes packed.
-  static bool worthwhile(int rows, int threads, std::size_t weight_bytes);
+  /// Whether there are enough rows for it: each chunk reads all weights.
+  static bool worthwhile(int rows, int threads, const PanelShape& weights, const Lanes16Ops& ops);
 
   int count() const { return count_; }
   /// Chunk i is rows [begin(i), begin(i + 1)).

@@ -20,8 +20,7 @@ static_assert(sizeof(GroupScale) == 16);
 /// blocks of block_rows (the last may be shorter, its memory is not). One step of a block:
 ///   integers  [row][32] int8, then [row] GroupScale
 ///   f32, f16  [row] floats
-///   bf16      [row] pairs rounded to bf16: a word (even, odd), or two floats (odd, even), as the
-///             set wants (bf16_words)
+///   bf16      inputs rounded to bf16, as the set wants them (Bf16Inputs)
 struct Activations {
   const std::byte* data = nullptr;
   int block_rows = 0;
@@ -32,6 +31,13 @@ struct Activations {
   const std::byte* block(int row) const {
     return data + static_cast<std::size_t>(row / block_rows) * block_bytes;
   }
+};
+
+/// A step of the inputs of bf16 weights.
+enum class Bf16Inputs : std::uint8_t {
+  words,   ///< [row] a pair: a word (even, odd)
+  floats,  ///< [row] a pair: two floats (odd, even)
+  tiles    ///< [row][16] pairs as words: bf16_tile_inputs inputs
 };
 
 /// Where the groups of one row go; group g is g * step_bytes further on.
@@ -114,14 +120,16 @@ inline bool sees(const Query& query, std::int64_t begin, std::int64_t end) {
 
 struct Lanes16Ops {
   std::string_view name;
+  std::string_view numerics_class;
   /// Rows of a block of activations, the most that one tile takes.
   int block_rows;
-  /// Words of a pair of activations for bf16 weights: 1 or 2.
-  int bf16_words;
+  /// So many rows make a block of their own size; more fill whole blocks.
+  int few_rows;
+  Bf16Inputs bf16_inputs;
   /// For weights of `format`.
   void (*quantise_row)(const float* x, int groups, const IntegerFormat& format,
                        const QuantisedRow& out);
-  /// x rounded to bf16: (n + 1) / 2 pairs of bf16_words words, `stride` pairs apart.
+  /// x rounded to bf16: (n + 1) / 2 pairs of one word, or two (floats), `stride` pairs apart.
   void (*round_apart)(const float* x, int n, std::uint32_t* out, std::ptrdiff_t stride);
   void (*linear)(const LinearTask& task);
   void (*rms_norm)(const float* x, const float* weight, int n, float epsilon, float* y);
@@ -138,6 +146,8 @@ struct Lanes16Ops {
 };
 
 const Lanes16Ops& spec_ops();
+/// The definition of the class tiles16.
+const Lanes16Ops& spec_tiles_ops();
 
 /// `ops` must outlive the kernels.
 std::unique_ptr<Kernels> make_lanes16(const Lanes16Ops& ops, ThreadPool& pool);

@@ -96,7 +96,9 @@ PanelShape panel_shape(DType dtype, int outputs, int inputs) {
   } else {
     s.steps = s.arithmetic == Arithmetic::bf16 ? (inputs + 1) / 2 : inputs;
     const std::size_t step_bytes = lanes * (s.arithmetic == Arithmetic::f16 ? 2 : 4);
-    bytes = static_cast<std::size_t>(s.steps) * step_bytes;
+    const int steps =
+        s.arithmetic == Arithmetic::bf16 ? s.bf16_tiles() * bf16_tile_inputs / 2 : s.steps;
+    bytes = static_cast<std::size_t>(steps) * step_bytes;
   }
   s.panel_bytes = (bytes + alignment - 1) / alignment * alignment;
   return s;

@@ -3,7 +3,7 @@
 //
 //   f32   [input][lane] floats
 //   f16   [input][lane] halves
-//   bf16  [pair of inputs][lane][2], an odd last input paired with zero
+//   bf16  [pair of inputs][lane][2], zeros behind the last input until a whole tile of 32
 //   integers: quants of all groups, then records of scales (integer_format.h)
 //
 // Outputs beyond the last are zero bytes. A panel starts at a multiple of 64 bytes.
@@ -22,6 +22,9 @@ struct PanelShape {
   int inputs = 0;
   int panels = 0;
   int steps = 0;  ///< inputs, pairs of inputs (bf16) or groups of 32
+
+  /// Steps of bf16 weights in tiles.
+  int bf16_tiles() const { return (inputs + bf16_tile_inputs - 1) / bf16_tile_inputs; }
   std::size_t scales_offset = 0;
   std::size_t panel_bytes = 0;
 

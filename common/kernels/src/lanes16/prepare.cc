@@ -6,18 +6,21 @@ namespace baton::kernels {
 
 PreparedInput::PreparedInput(const Lanes16Ops& ops, const PanelShape& shape, int rows)
     : ops_(&ops), shape_(&shape) {
-  layout_.block_rows = std::min(ops.block_rows, rows);
+  layout_.block_rows = rows > ops.few_rows ? ops.block_rows : std::min(ops.block_rows, rows);
   layout_.step_bytes =
       static_cast<std::size_t>(layout_.block_rows) *
       (shape.integer() ? group_inputs + sizeof(GroupScale) : step_words() * sizeof(std::uint32_t));
   // Blocks begin on a cache line.
-  layout_.block_bytes = (static_cast<std::size_t>(shape.steps) * layout_.step_bytes + 63) / 64 * 64;
+  const auto steps = static_cast<std::size_t>(in_tiles() ? shape.bf16_tiles() : shape.steps);
+  layout_.block_bytes = (steps * layout_.step_bytes + 63) / 64 * 64;
   const int blocks = (rows + layout_.block_rows - 1) / layout_.block_rows;
   bytes_ = static_cast<std::size_t>(blocks) * layout_.block_bytes;
 }
 
 std::size_t PreparedInput::step_words() const {
-  return shape_->arithmetic == Arithmetic::bf16 ? static_cast<std::size_t>(ops_->bf16_words) : 1;
+  if (in_tiles()) return bf16_tile_inputs / 2;
+  const bool pair = shape_->arithmetic == Arithmetic::bf16;
+  return pair && ops_->bf16_inputs == Bf16Inputs::floats ? 2 : 1;
 }
 
 Activations PreparedInput::view() const {
@@ -37,12 +40,28 @@ void PreparedInput::write(int row, int first, int count, const float* values) co
                            reinterpret_cast<GroupScale*>(scales) + place, layout_.step_bytes};
     ops_->quantise_row(values, count / group_inputs, shape_->format, out);
   } else if (shape_->arithmetic == Arithmetic::bf16) {
-    std::byte* step = block + static_cast<std::size_t>(first / 2) * layout_.step_bytes;
-    const std::ptrdiff_t own = place * ops_->bf16_words;
-    ops_->round_apart(values, count, reinterpret_cast<std::uint32_t*>(step) + own, rows);
+    write_bf16(block, place, first, count, values);
   } else {
     float* words = reinterpret_cast<float*>(block) + static_cast<std::ptrdiff_t>(first) * rows;
     for (int i = 0; i < count; ++i) words[i * rows + place] = values[i];
+  }
+}
+
+void PreparedInput::write_bf16(std::byte* block, int place, int first, int count,
+                               const float* values) const {
+  const auto own = place * static_cast<std::ptrdiff_t>(step_words());
+  if (!in_tiles()) {
+    std::byte* step = block + static_cast<std::size_t>(first / 2) * layout_.step_bytes;
+    auto* words = reinterpret_cast<std::uint32_t*>(step) + own;
+    return ops_->round_apart(values, count, words, layout_.block_rows);
+  }
+  for (int i = 0; i < count; i += bf16_tile_inputs) {
+    std::byte* step =
+        block + static_cast<std::size_t>((first + i) / bf16_tile_inputs) * layout_.step_bytes;
+    auto* words = reinterpret_cast<std::uint32_t*>(step) + own;
+    const int inputs = std::min(bf16_tile_inputs, count - i);
+    if (inputs < bf16_tile_inputs) std::fill_n(words, step_words(), 0);
+    ops_->round_apart(values + i, inputs, words, 1);
   }
 }
 

@@ -24,6 +24,11 @@ struct Input {
       : block(all.block(row)), activations(all), row_in_block(row % all.block_rows) {}
 
   std::uint32_t word(int step) const { return load<std::uint32_t>(at(step) + row_in_block * 4); }
+  /// The same of a pair where inputs lie in tiles.
+  std::uint32_t tile_word(int pair) const {
+    constexpr int pairs = bf16_tile_inputs / 2;
+    return load<std::uint32_t>(at(pair / pairs) + (row_in_block * pairs + pair % pairs) * 4);
+  }
   const std::int8_t* values(int group) const {
     return reinterpret_cast<const std::int8_t*>(at(group) + row_in_block * group_inputs);
   }
@@ -51,6 +56,24 @@ float float_dot(const Output& o, const Input& x) {
     } else {
       sum = step_f32(sum, o.word(s), x.word(s));
     }
+  }
+  return sum;
+}
+
+/// What TDPBF16PS does (Intel's Architecture Instruction Set Extensions, chapter AMX): the even and
+/// the odd inputs of a tile are summed by themselves, then together, then added.
+float bf16_tile_dot(const Output& o, const Input& x) {
+  float sum = 0;
+  for (int first = 0; first < o.shape.steps; first += bf16_tile_inputs / 2) {
+    float even = 0;
+    float odd = 0;
+    for (int s = first; s < first + bf16_tile_inputs / 2 && s < o.shape.steps; ++s) {
+      const std::uint32_t w = o.word(s);
+      const std::uint32_t v = x.tile_word(s);
+      even = step_f32(even, w << 16, v << 16);
+      odd = step_f32(odd, w & 0xffff0000U, v & 0xffff0000U);
+    }
+    sum = sum + (even + odd);
   }
   return sum;
 }
@@ -123,7 +146,17 @@ void round_apart(const float* x, int n, std::uint32_t* out, std::ptrdiff_t strid
 
 void round_row(const float* x, int n, std::uint32_t* out) { round_apart(x, n, out, 1); }
 
-void linear(const LinearTask& task) {
+namespace {
+
+template <bool tiles>
+float dot(const Output& o, const Input& x) {
+  if (o.shape.integer()) return integer_dot(o, x);
+  if (tiles && o.shape.arithmetic == Arithmetic::bf16) return bf16_tile_dot(o, x);
+  return float_dot(o, x);
+}
+
+template <bool tiles>
+void multiply(const LinearTask& task) {
   const PanelShape& shape = *task.shape;
   const int end = task.panel_end * lanes < shape.outputs ? task.panel_end * lanes : shape.outputs;
   for (int r = task.row_begin; r < task.row_end; ++r) {
@@ -132,12 +165,17 @@ void linear(const LinearTask& task) {
       const std::byte* panel =
           task.packed + static_cast<std::size_t>(o / lanes) * shape.panel_bytes;
       const Output output{shape, panel, o % lanes};
-      const float sum = shape.integer() ? integer_dot(output, x) : float_dot(output, x);
+      const float sum = dot<tiles>(output, x);
       const float value = task.bias == nullptr ? sum : sum + task.bias[o];
       float* to = task.output(r, o);
       *to = task.add ? *to + value : value;
     }
   }
 }
+
+}  // namespace
+
+void linear(const LinearTask& task) { multiply<false>(task); }
+void linear_in_tiles(const LinearTask& task) { multiply<true>(task); }
 
 }  // namespace baton::kernels::spec

@@ -51,8 +51,10 @@ namespace baton::kernels {
 
 const Lanes16Ops& spec_ops() {
   static constexpr Lanes16Ops ops = {.name = "spec",
+                                     .numerics_class = lanes16_class,
                                      .block_rows = spec::block_rows,
-                                     .bf16_words = 1,
+                                     .few_rows = spec::block_rows,
+                                     .bf16_inputs = Bf16Inputs::words,
                                      .quantise_row = spec::quantise_row,
                                      .round_apart = spec::round_apart,
                                      .linear = spec::linear,
@@ -64,6 +66,18 @@ const Lanes16Ops& spec_ops() {
                                      .attend_segment = spec::attend_segment,
                                      .merge = spec::merge,
                                      .finish = spec::finish};
+  return ops;
+}
+
+const Lanes16Ops& spec_tiles_ops() {
+  static const Lanes16Ops ops = [] {
+    Lanes16Ops tiles = spec_ops();
+    tiles.name = "spec_tiles";
+    tiles.numerics_class = tiles16_class;
+    tiles.bf16_inputs = Bf16Inputs::tiles;
+    tiles.linear = spec::linear_in_tiles;
+    return tiles;
+  }();
   return ops;
 }
 

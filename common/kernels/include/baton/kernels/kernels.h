@@ -137,7 +137,7 @@ class Kernels {
 
   /// One of available_sets().
   virtual std::string_view set_name() const = 0;
-  /// "ref-1" or "lanes16-4": name and revision of the numerics class.
+  /// "ref-1", "lanes16-4" or "tiles16-1": name and revision of the numerics class.
   virtual std::string_view numerics_class() const = 0;
 
   /// Packed bytes depend on the weight and on numerics_class() alone: sets of one class share them.
@@ -183,9 +183,13 @@ class Kernels {
   virtual Digest128 probe() = 0;
 };
 
-/// Sets that this processor can run, the fastest last ("ref", "spec", "avx2", "avx512",
-/// "avx512fma").
+/// Sets that this processor can run: "ref", those of the class tiles16 ("spec_tiles", "amx_tiles"),
+/// those of lanes16, the fastest last ("spec", "avx2", "avx512", "avx512fma", "amx").
 std::vector<std::string_view> available_sets();
+
+/// The fastest set for a model with weights of bf16, or of other types: of the class tiles16 where
+/// they are bf16 and the processor multiplies tiles of them, else of lanes16.
+std::string_view fastest_set(bool bf16_weights);
 
 /// `set` is one of available_sets() or "cpu" for the fastest set of the class lanes16.
 Result<std::unique_ptr<Kernels>> make_kernels(std::string_view set, ThreadPool& pool);
