@@ -12,6 +12,7 @@
 #include "baton/tensor/buffer.h"
 
 #include "cpu/cpu.h"
+#include "lanes16/constants.h"
 
 namespace baton::kernels {
 namespace {
@@ -21,10 +22,10 @@ constexpr int chains = 12;
 constexpr int repetitions = 5;
 constexpr std::int64_t iterations = 1'500'000;
 
-/// Operations of one call: iterations * chains instructions.
 struct Loop {
   void (*run)() = nullptr;
   double ops_per_instruction = 0;
+  std::int64_t instructions = iterations * chains;  ///< of one call
 };
 
 // The compiler may neither drop nor merge the chains: each result passes through this.
@@ -71,6 +72,31 @@ void f32() {
     for (int c = 0; c < chains; ++c) sums[c] = _mm512_fmadd_ps(a, a, sums[c]);
   }
   for (__m512& sum : sums) BATON_KEEP(sum);
+}
+
+// In the namespace and for the target of this part only.
+#include "cpu/tile_registers.inc"
+
+constexpr std::int64_t tile_iterations = iterations / 4;
+constexpr int tile_chains = 4;
+constexpr Tiles::Shape whole_tiles = {16, 64};
+
+void int8_tiles() {
+  const Tiles tiles(whole_tiles);
+  for (std::int64_t i = 0; i < tile_iterations; ++i) {
+    asm volatile(
+        "tdpbssd %tmm6, %tmm4, %tmm0\n\ttdpbssd %tmm7, %tmm4, %tmm1\n\t"
+        "tdpbssd %tmm6, %tmm5, %tmm2\n\ttdpbssd %tmm7, %tmm5, %tmm3");
+  }
+}
+
+void bf16_tiles() {
+  const Tiles tiles(whole_tiles);
+  for (std::int64_t i = 0; i < tile_iterations; ++i) {
+    asm volatile(
+        "tdpbf16ps %tmm6, %tmm4, %tmm0\n\ttdpbf16ps %tmm7, %tmm4, %tmm1\n\t"
+        "tdpbf16ps %tmm6, %tmm5, %tmm2\n\ttdpbf16ps %tmm7, %tmm5, %tmm3");
+  }
 }
 
 }  // namespace avx512
@@ -138,7 +164,7 @@ double best_rate(double work, const std::function<void()>& run) {
 
 double rate_of(ThreadPool& pool, const Loop& loop) {
   const double ops =
-      loop.ops_per_instruction * static_cast<double>(iterations) * chains * pool.threads();
+      loop.ops_per_instruction * static_cast<double>(loop.instructions) * pool.threads();
   return best_rate(ops, [&] { pool.run(pool.threads(), [&](int) { loop.run(); }); });
 }
 
@@ -177,6 +203,12 @@ MachineLimits probe_limits(ThreadPool& pool) {
     out.int8_ops = rate_of(pool, {avx512::int8, 128});
     out.bf16_ops = rate_of(pool, {avx512::bf16, 64});
     out.f32_ops = rate_of(pool, {avx512::f32, 32});
+    if (has_amx()) {
+      // Sixteen rows by sixteen outputs by sixteen words of four or two products.
+      constexpr std::int64_t instructions = avx512::tile_iterations * avx512::tile_chains;
+      out.int8_ops = rate_of(pool, {avx512::int8_tiles, 2.0 * 16 * 16 * 64, instructions});
+      out.bf16_ops = rate_of(pool, {avx512::bf16_tiles, 2.0 * 16 * 16 * 32, instructions});
+    }
   } else if (has_avx2()) {
     out.int8_ops = rate_of(pool, {avx2::int8, 64});
     out.f32_ops = rate_of(pool, {avx2::f32, 16});

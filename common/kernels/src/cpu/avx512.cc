@@ -43,6 +43,7 @@ constexpr int tile_vectors = 4;
 #include "cpu/rows.inc"
 #include "cpu/quantise.inc"
 #include "cpu/integer_linear.inc"
+#include "cpu/tile_registers.inc"
 #include "cpu/tiles.inc"
 #include "cpu/float_linear.inc"
 #include "cpu/linear.inc"

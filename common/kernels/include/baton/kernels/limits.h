@@ -5,8 +5,8 @@
 
 namespace baton::kernels {
 
-/// Rates over all threads of a pool. An operation is a multiplication or an addition; the kernel
-/// set that make_kernels("cpu") would choose decides which instructions count.
+/// Rates over all threads of a pool. An operation is a multiplication or an addition; the fastest
+/// set (fastest_set()) decides which instructions count.
 struct MachineLimits {
   double memory_bytes = 0;  ///< read from memory, bytes a second
   double int8_ops = 0;      ///< products of 8-bit integers, summed up in 32 bits
