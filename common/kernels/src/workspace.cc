@@ -9,7 +9,7 @@
 namespace baton::kernels {
 namespace {
 
-/// Blocks of activations of all sets are shorter.
+/// Blocks of activations of no set are longer.
 constexpr std::int64_t most_block_rows = 16;
 constexpr std::int64_t float_bytes = sizeof(float);
 
@@ -23,10 +23,12 @@ std::int64_t rows_bytes(std::int64_t rows, std::int64_t cols) {
   return grown(rows * padded(cols) * float_bytes);
 }
 
-/// PreparedInput: floats take the most, and blocks end at a cache line.
+/// PreparedInput: floats take the most (tiles of bf16 half, in whole tiles), and blocks end at a
+/// cache line.
 std::int64_t prepared_bytes(std::int64_t rows, std::int64_t inputs) {
   const std::int64_t whole_blocks = rows + std::min(rows, most_block_rows);
-  return grown(whole_blocks * (inputs + 1) * float_bytes + rows * 64);
+  const std::int64_t least = bf16_tile_inputs / 2;
+  return grown(whole_blocks * std::max(inputs + 1, least) * float_bytes + rows * 64);
 }
 
 /// Operations one after the other: gate and up, what becomes of them, and rows through a norm.

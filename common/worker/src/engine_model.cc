@@ -9,6 +9,7 @@
 #include "baton/kernels/workspace.h"
 #include "baton/metrics/memory.h"
 #include "baton/modelfile/model_file.h"
+#include "baton/models/fastest_set.h"
 #include "baton/models/memory.h"
 #include "baton/tokenizer/spec.h"
 #include "baton/weights/content_digest.h"
@@ -61,16 +62,6 @@ MemoryNeed plan_memory(const WorkerConfig& config, const modelfile::ModelFile& f
   return need;
 }
 
-/// Whether most of the model's bytes are bf16.
-bool mostly_bf16(const modelfile::ModelFile& file) {
-  std::uint64_t bf16 = 0;
-  std::uint64_t others = 0;
-  for (const modelfile::TensorInfo& each : file.tensors()) {
-    (each.type == modelfile::GgmlType::bf16 ? bf16 : others) += each.size_bytes;
-  }
-  return bf16 > others;
-}
-
 Result<void> start_kernels(const WorkerConfig& config, const modelfile::ModelFile& file,
                            EngineModel& out) {
   BATON_ASSIGN(const ProcessorPlan plan, plan_processors(config.cpus, config.threads));
@@ -85,9 +76,9 @@ Result<void> start_kernels(const WorkerConfig& config, const modelfile::ModelFil
   log_info("{} kernel thread{} {}: {}", plan.threads, plan.threads == 1 ? "" : "s",
            out.pool->pinned() ? "pinned to " + processors_text(plan.pinned) : "not pinned",
            plan.why);
-  const std::string_view set =
-      config.kernels == "cpu" ? kernels::fastest_set(mostly_bf16(file)) : config.kernels;
+  const std::string_view set = config.kernels == "cpu" ? models::fastest_set(file) : config.kernels;
   BATON_ASSIGN(out.kernels, kernels::make_kernels(set, *out.pool));
+  log_info("kernels {}, numerics class {}", out.kernels->set_name(), out.kernels->numerics_class());
   return ok();
 }
 

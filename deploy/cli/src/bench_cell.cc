@@ -51,9 +51,9 @@ void count(const modelfile::TensorInfo& tensor, ModelWork& work) {
   using modelfile::GgmlType;
   switch (tensor.type) {
     case GgmlType::f32:
+    case GgmlType::f16:  // no instruction multiplies them
       work.f32_ops += products(tensor);
       return;
-    case GgmlType::f16:
     case GgmlType::bf16:
       work.bf16_ops += products(tensor);
       return;

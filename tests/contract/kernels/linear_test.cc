@@ -57,6 +57,37 @@ TEST_P(LinearEquality, EveryNumberOfRowsUpTo64EqualsSpec) {
   }
 }
 
+/// Weights of more than 2 MiB are shared out otherwise than small ones.
+TEST_P(LinearEquality, LargeWeightsOfManyRowsEqualSpec) {
+  Random random(31);
+  const Weight weight = random_weight(DType::bf16, 1040, 1056, random);
+  const Matrix x(200, 1056, random);
+  const auto expected = bits(linear(spec_, weight, {}, x));
+  for (const int threads : {1, 3}) {
+    Bench other(GetParam(), threads);
+    ASSERT_EQ(bits(linear(other, weight, {}, x)), expected) << threads;
+  }
+}
+
+/// Sums that become -0 by flushing, in front of the zeros that fill the last 32 inputs.
+TEST_P(LinearEquality, TheZerosThatFillATileEqualSpec) {
+  Weight weight{DType::bf16, 16, 66, std::vector<std::byte>(std::size_t{16} * 66 * 2)};
+  Matrix x(1, 66);
+  std::fill(x.values.begin(), x.values.end(), 0.0F);
+  const auto set = [&](int i, float w, float value) {
+    const auto upper = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(w) >> 16);
+    for (int o = 0; o < 16; ++o) {
+      std::memcpy(&weight.bytes[static_cast<std::size_t>(o * 66 + i) * 2], &upper, sizeof upper);
+    }
+    x.view.row(0)[i] = value;
+  };
+  set(0, 1.0F, 0x1p-126F);
+  set(32, 1.0F, -0x1.02p-126F);
+  set(64, -0x1p-80F, 0x1p-80F);
+  set(65, -0x1p-80F, 0x1p-80F);
+  EXPECT_EQ(bits(linear(bench_, weight, {}, x)), bits(linear(spec_, weight, {}, x)));
+}
+
 /// Groups that are all zero, all denormal, tiny, huge, and amax itself at every place.
 Matrix awkward_rows(int rows, int inputs, Random& random) {
   Matrix x(rows, inputs, random);
@@ -131,10 +162,11 @@ TEST_P(Linear, TheNumberOfThreadsChangesNoBit) {
   Random random(7);
   for (const DType dtype : all_dtypes) {
     const Weight weight = random_weight(dtype, 200, 256, random);
-    for (const int rows : {1, 230}) {
+    // 200 rows on 5 threads are shared out by panels, in tasks of 192 rows and of 8.
+    for (const int rows : {1, 200, 230}) {
       const Matrix x(rows, 256, random);
       const auto expected = bits(linear(bench_, weight, {}, x));
-      for (int threads = 2; threads <= 4; ++threads) {
+      for (int threads = 2; threads <= 5; ++threads) {
         Bench other(GetParam(), threads);
         ASSERT_EQ(bits(linear(other, weight, {}, x)), expected)
             << tensor::info(dtype).name << ' ' << threads;

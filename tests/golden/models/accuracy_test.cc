@@ -18,6 +18,7 @@
 #include <boost/json.hpp>
 #include <gmock/gmock.h>
 
+#include "baton/models/fastest_set.h"
 #include "baton/models/model.h"
 
 #include "support/models/cached_run.h"
@@ -125,7 +126,8 @@ void expect_as_close_as_llamacpp(const std::filesystem::path& path, const Figure
   kernels::ThreadPool pool(
       static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u)));
   const auto ref = kernels::make_kernels("ref", pool).value();
-  const auto fast = kernels::make_kernels("cpu", pool).value();
+  const modelfile::ModelFile file = modelfile::ModelFile::open(path).value();
+  const auto fast = kernels::make_kernels(fastest_set(file), pool).value();
   const LoadOptions options{.context_length = 2048};
   const auto wanted = Model::load(path, *ref, options).value();
   const auto got = Model::load(path, *fast, options).value();

@@ -49,6 +49,27 @@ TEST_F(EngineModelTest, TellsTheCacheThatItHasWhichIsOfWholeBlocks) {
   }
 }
 
+TEST_F(EngineModelTest, ChoosesTheFastestSetForTheTypeOfTheWeights) {
+  test::write_random_model(
+      {.type = modelfile::GgmlType::bf16, .vocabulary = test::text_vocabulary, .text = true},
+      path_);
+  const auto chosen = load_engine_model(config_, {});
+  ASSERT_TRUE(chosen.has_value()) << chosen.error().message();
+  EXPECT_EQ(chosen->kernels->set_name(), kernels::fastest_set(true));
+  // By name it is what was asked for: nodes without tiles need the class that they have.
+  config_.kernels = "spec";
+  const auto named = load_engine_model(config_, {});
+  ASSERT_TRUE(named.has_value()) << named.error().message();
+  EXPECT_EQ(named->kernels->numerics_class(), "lanes16-4");
+}
+
+TEST_F(EngineModelTest, ComputesWeightsOfOtherTypesInTheClassOfAllMachines) {
+  const auto model = load_engine_model(config_, {});
+  ASSERT_TRUE(model.has_value()) << model.error().message();
+  EXPECT_EQ(model->kernels->set_name(), kernels::fastest_set(false));
+  EXPECT_EQ(model->kernels->numerics_class(), "lanes16-4");
+}
+
 /// 0 when more threads than there is space for are refused by their number.
 int load_with_too_many_threads(WorkerConfig config) {
   config.threads = 1024;

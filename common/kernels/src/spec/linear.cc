@@ -67,7 +67,8 @@ float bf16_tile_dot(const Output& o, const Input& x) {
   for (int first = 0; first < o.shape.steps; first += bf16_tile_inputs / 2) {
     float even = 0;
     float odd = 0;
-    for (int s = first; s < first + bf16_tile_inputs / 2 && s < o.shape.steps; ++s) {
+    // Zeros fill the last tile, of weights and of inputs: they make a sum of -0 one of +0.
+    for (int s = first; s < first + bf16_tile_inputs / 2; ++s) {
       const std::uint32_t w = o.word(s);
       const std::uint32_t v = x.tile_word(s);
       even = step_f32(even, w << 16, v << 16);

@@ -27,7 +27,8 @@ struct WorkspaceShape {
 /// An upper bound of the heap that `kernels` keeps for operations of that shape.
 std::size_t most_workspace_bytes(const Kernels& kernels, const WorkspaceShape& shape);
 
-/// What an operation touches of a kernel thread's stack at most, about.
-inline constexpr std::size_t thread_stack_bytes = std::size_t{256} << 10;
+/// What an operation touches of a kernel thread's stack at most, about: parts of gate and up, sums
+/// that are carried, an unpacked panel.
+inline constexpr std::size_t thread_stack_bytes = std::size_t{384} << 10;
 
 }  // namespace baton::kernels
