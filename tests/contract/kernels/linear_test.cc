@@ -275,7 +275,7 @@ TEST_P(Linear, EmbeddingReturnsTheDequantisedRowTimesTheScale) {
     bench_.kernels->embed({dtype, 37, 256, packed.data()}, ids, 24.0F, out.view);
     for (int r = 0; r < 3; ++r) {
       for (int i = 0; i < 256; ++i) {
-        const float value = w[static_cast<std::size_t>(ids[r] * 256 + i)];
+        const float value = w[static_cast<std::size_t>(ids[r]) * 256 + static_cast<std::size_t>(i)];
         const float expected = std::fpclassify(value) == FP_SUBNORMAL ? 0 : value * 24.0F;
         ASSERT_EQ(out.view.row(r)[i], expected) << tensor::info(dtype).name;
       }

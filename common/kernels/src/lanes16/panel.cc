@@ -70,7 +70,7 @@ void pack_float_row(Arithmetic arithmetic, const std::byte* row, int inputs, int
 }
 
 float float_weight(Arithmetic arithmetic, const std::byte* panel, int i, int lane) {
-  const auto at = static_cast<std::size_t>(i * lanes + lane);
+  const std::size_t at = static_cast<std::size_t>(i) * lanes + static_cast<std::size_t>(lane);
   if (arithmetic == Arithmetic::f32) return load<float>(panel + at * 4);
   if (arithmetic == Arithmetic::f16) return f16_to_f32(load<std::uint16_t>(panel + at * 2));
   return bf16_to_f32(load<std::uint16_t>(panel + place_in_pairs(i, lane)));
@@ -132,7 +132,8 @@ void unpack_output(const PanelShape& shape, const std::byte* packed, int output,
       if (k == 0) {
         read_group(shape.format, panel, shape.scales_offset, lane, i / group_inputs, group);
       }
-      const float scale = group.scale * static_cast<float>(group.halves[k / 16]);
+      const int half = group.halves[k < group_inputs / 2 ? 0 : 1];
+      const float scale = group.scale * static_cast<float>(half);
       const float value = scale * static_cast<float>(group.quants[k]);
       out[i] = shape.format.has_minimum() ? value + group.minimum : value;
     }
