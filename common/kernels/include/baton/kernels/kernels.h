@@ -1,9 +1,8 @@
 // The table of operations of a device. Nothing above this folder knows an instruction set.
-//
-// `ref` computes in plain float32 and judges accuracy. `spec` is the scalar definition of the
-// numerics class "lanes16": every other set of that class (avx2, avx512) is bit-equal to it. The
-// order of operations is written in ARCHITECTURE.md, Numerics. No operation's order depends on the
-// number of rows, on the split over threads or on the other sequences of a step (P1).
+// `ref` computes in plain float32 and judges accuracy. `spec` and `spec_tiles` define the numerics
+// classes lanes16 and tiles16, whose other sets are bit-equal to them. The orders are written in
+// ARCHITECTURE.md, Numerics. None depends on the number of rows, on the split over threads or on
+// the other sequences of a step (P1).
 #pragma once
 
 #include <cstddef>
@@ -183,12 +182,10 @@ class Kernels {
   virtual Digest128 probe() = 0;
 };
 
-/// Sets that this processor can run: "ref", those of the class tiles16 ("spec_tiles", "amx_tiles"),
-/// those of lanes16, the fastest last ("spec", "avx2", "avx512", "avx512fma", "amx").
+/// Sets that this processor can run: "ref", those of tiles16, those of lanes16, the fastest last.
 std::vector<std::string_view> available_sets();
 
-/// The fastest set for a model with weights of bf16, or of other types: of the class tiles16 where
-/// they are bf16 and the processor multiplies tiles of them, else of lanes16.
+/// The fastest for weights of bf16, or of others: of tiles16 where the processor can multiply so.
 std::string_view fastest_set(bool bf16_weights);
 
 /// `set` is one of available_sets() or "cpu" for the fastest set of the class lanes16.
