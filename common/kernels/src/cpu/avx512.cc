@@ -1,5 +1,6 @@
 // The sets "avx512" and "avx512fma": AVX-512 F, BW, DQ, VL with VNNI and BF16. They differ in what
-// multiplies pairs of bf16, of weights and of the cache: dot products, or float steps.
+// multiplies pairs of bf16, of weights and of the cache: dot products, or float steps. "amx" and
+// "amx_tiles" are the second with tiles for many rows of integers, and for bf16 weights.
 //
 // The shared sources are included into a namespace of this target, after every header, so that no
 // inline function of a header is compiled for an instruction set that the processor may lack.
